@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Apply the manifests and report the outcome; return 1 if any tenant failed."""
     if bool(arguments.paths) == bool(arguments.plan):
         raise UsageError("give either the manifests to apply or a plan with --plan")
-    report = OutcomeReport("tenantcron apply-manifest", arguments.format)
+    report = OutcomeReport("tenantcron apply-manifest", arguments.format, is_wide=arguments.wide)
     _report(arguments, report)
     return int(report.any_failed)
 

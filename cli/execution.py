@@ -5,7 +5,7 @@ import argparse
 from rich.console import Console
 from rich.text import Text
 
-from tenantcron.cli.formats.executions_text import show_details, table
+from tenantcron.cli.formats.executions_text import print_executions, show_details
 from tenantcron.cli.numbers import number
 from tenantcron.cli.operating import (
     CommandResult,
@@ -83,7 +83,7 @@ def _configure_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", metavar="N", type=number(1, _MOST), default=20, help="show at most N (20)"
     )
-    add_format(parser)
+    add_format(parser, has_table=True)
     parser.set_defaults(run=respond, work=_list)
 
 
@@ -104,7 +104,10 @@ async def _list(database: Database, arguments: argparse.Namespace) -> CommandRes
             await require_schedule(connection, ScheduleRef(wanted.tenant, wanted.schedule))
 
     def show(console: Console) -> None:
-        console.print(table(rows) if rows else "no executions match")
+        if rows:
+            print_executions(rows, console)
+        else:
+            console.print("no executions match")
 
     return CommandResult({"executions": [as_json(row) for row in rows]}, show)
 

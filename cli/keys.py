@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from rich.console import Console
-from rich.text import Text
 
 from tenantcron.actor.keys import Algorithm, PemKeys
 from tenantcron.actor.sealing import SealError
+from tenantcron.cli.columns import Column, Fit
 from tenantcron.cli.database import acting, refused
 from tenantcron.cli.operating import CommandResult, Work, add_actor, add_format, respond, settings
-from tenantcron.cli.tables import plain_table
+from tenantcron.cli.tables import print_table
 from tenantcron.core.durations import EXPECTED, DurationError, format_duration, parse_duration
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.core.words import in_utc, number_of
@@ -35,6 +35,13 @@ examples:
   tenantcron keys jwks > jwks.json           export the public keys for verifiers
   tenantcron keys rewrap                     encrypt private keys with the first master key
 """
+_COLUMNS = (
+    Column("key"),
+    Column("algorithm", Fit.OPTIONAL),
+    Column("state"),
+    Column("until"),
+    Column("master key", Fit.OPTIONAL),
+)
 _LONGEST_LEAD = timedelta(days=7)
 
 
@@ -52,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         if name in ("rotate", "retire", "rewrap"):
             add_actor(action)
         if name != "jwks":
-            add_format(action)
+            add_format(action, has_table=name == "list")
         action.set_defaults(run=run, work=work)
 
 
@@ -142,7 +149,7 @@ async def _rewrap(database: Database, arguments: argparse.Namespace) -> CommandR
 
 async def _jwks(database: Database, arguments: argparse.Namespace) -> CommandResult:
     """print the public keys as a JSON Web Key Set"""
-    arguments.format = "json"
+    arguments.format, arguments.wide = "json", False
     return CommandResult(await signing_keys(database, None).key_set(), lambda _: None)
 
 
@@ -175,10 +182,13 @@ def _show_own(own: PemKeys | None, console: Console) -> None:
 
 
 def _show(known: Sequence[KeyStatus], console: Console) -> None:
-    table = plain_table("key", "algorithm", "state", "until", "master key")
-    for key in known:
-        until = in_utc(key.until) if key.until else ""
-        sealed_by = key.row.sealed.sealed_by if key.row.sealed else ""
-        cells = (key.row.kid, key.row.algorithm, key.state.value, until, sealed_by)
-        table.add_row(*map(Text, cells))
-    console.print(table if known else "no keys yet: the first token or `keys rotate` creates one")
+    if known:
+        print_table(console, _COLUMNS, [_cells(key) for key in known])
+    else:
+        console.print("no keys yet: the first token or `keys rotate` creates one")
+
+
+def _cells(key: KeyStatus) -> tuple[str, ...]:
+    until = in_utc(key.until) if key.until else ""
+    sealed_by = key.row.sealed.sealed_by if key.row.sealed else ""
+    return key.row.kid, key.row.algorithm, key.state.value, until, sealed_by

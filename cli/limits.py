@@ -5,6 +5,7 @@ import argparse
 from rich.console import Console
 from rich.text import Text
 
+from tenantcron.cli.columns import Column
 from tenantcron.cli.numbers import DEFAULT, limit
 from tenantcron.cli.operating import (
     CommandResult,
@@ -14,7 +15,7 @@ from tenantcron.cli.operating import (
     operator,
     respond,
 )
-from tenantcron.cli.tables import plain_table
+from tenantcron.cli.tables import print_table
 from tenantcron.core.errors import UsageError
 from tenantcron.core.setting_readers import MOST_CONCURRENT
 from tenantcron.core.values import JsonObject
@@ -29,6 +30,7 @@ examples:
   tenantcron limits --max-concurrent 0 --reason incident       stop starting executions
   tenantcron limits --max-concurrent default                   use the limit of the settings again
 """
+_TABLE = tuple(map(Column, ("limit", "in effect", "declared", "set by an operator")))
 _COLUMNS = {"max_concurrent": "operator", "max_concurrent_per_tenant": "operator_per_tenant"}
 
 
@@ -46,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(option, metavar="N", type=read, default=argparse.SUPPRESS, help=words)
     add_reason(parser)
     add_actor(parser)
-    add_format(parser)
+    add_format(parser, has_table=True)
     parser.set_defaults(run=respond, work=_work)
 
 
@@ -84,7 +86,6 @@ def _as_json(found: ClusterLimits, running: int) -> JsonObject:
 
 
 def _show(found: ClusterLimits, running: int, console: Console) -> None:
-    table = plain_table("limit", "in effect", "declared", "set by an operator")
     rows = (
         ("max concurrent", found.overall, found.declared, found.operator),
         (
@@ -94,9 +95,11 @@ def _show(found: ClusterLimits, running: int, console: Console) -> None:
             found.operator_per_tenant,
         ),
     )
-    for name, effective, declared, own in rows:
-        table.add_row(name, str(effective), str(declared), "no" if own is None else str(own))
-    console.print(table)
+    cells = [
+        (name, str(effective), str(declared), "no" if own is None else str(own))
+        for name, effective, declared, own in rows
+    ]
+    print_table(console, _TABLE, cells)
     console.print(f"running now: {running}")
     if 0 in (found.overall, found.per_tenant):
         message = "with a limit of 0, no execution starts: set it to default to continue"

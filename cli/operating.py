@@ -13,6 +13,7 @@ from rich.console import Console
 from tenantcron.cli.database import acting, refused, with_database
 from tenantcron.cli.moments import moment
 from tenantcron.cli.pipes import reader_may_leave
+from tenantcron.cli.sources import WIDE
 from tenantcron.cli.tables import output
 from tenantcron.core.settings import Settings, load_settings
 from tenantcron.core.words import visible
@@ -56,7 +57,7 @@ def respond(arguments: argparse.Namespace) -> int:
         if arguments.format == "json":
             print(json.dumps(answer.data, indent=2))
         else:
-            answer.show(output())
+            answer.show(output(is_wide=arguments.wide))
     return answer.code
 
 
@@ -77,11 +78,14 @@ def bounds_of(given: Settings) -> Bounds:
     return Bounds(policy.minimum_interval, policy.max_schedules_per_tenant)
 
 
-def add_format(parser: argparse.ArgumentParser) -> None:
+def add_format(parser: argparse.ArgumentParser, *, has_table: bool = False) -> None:
     """Declare the output format."""
     parser.add_argument(
         "--format", choices=["text", "json"], default="text", help="set the output format (text)"
     )
+    parser.set_defaults(wide=False)
+    if has_table:
+        parser.add_argument("--wide", action="store_true", help=WIDE)
 
 
 def add_actor(parser: argparse.ArgumentParser) -> None:

@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _plan(arguments: argparse.Namespace) -> int:
-    report = OutcomeReport("tenantcron plan", arguments.format)
+    report = OutcomeReport("tenantcron plan", arguments.format, is_wide=arguments.wide)
     _report(arguments, report)
     if report.any_failed:
         return _FAILED

@@ -40,8 +40,9 @@ class OutcomeReport:
     If a reader such as head closes the pipe, the report ends but the work continues.
     """
 
-    def __init__(self, title: str, output_format: str) -> None:
+    def __init__(self, title: str, output_format: str, *, is_wide: bool = False) -> None:
         self._format = output_format
+        self._columns = columns_available(is_wide=is_wide)
         self._page = SummaryPage(title)
         self._statuses: set[str] = set()
         self._writer: _ReportWriter | None = None
@@ -66,7 +67,7 @@ class OutcomeReport:
         """Begin a report on `fleet` tenants; next executions are computed from `at`."""
         self._fleet = fleet
         with reader_may_leave():
-            self._writer = _JsonReport(at) if self.is_json else _TextReport(at)
+            self._writer = _JsonReport(at) if self.is_json else _TextReport(at, self._columns)
 
     def add(self, tenant: TenantAnswer) -> None:
         """Report a tenant."""
@@ -107,10 +108,10 @@ class OutcomeReport:
 class _TextReport:
     """Writes text for people."""
 
-    def __init__(self, at: datetime) -> None:
+    def __init__(self, at: datetime, columns: int) -> None:
         self._at = at
         self._paint = Palette(sys.stdout)
-        self._columns = columns_available()
+        self._columns = columns
 
     def tenant(self, tenant: TenantAnswer, *, is_shown: bool) -> None:
         if is_shown:

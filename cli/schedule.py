@@ -62,7 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=tenant_id,
         help="tenant id (default: all tenants)",
     )
-    add_format(listing)
+    add_format(listing, has_table=True)
     listing.set_defaults(run=schedule_list.run)
     for name, (work, summary) in _ACTIONS.items():
         action = actions.add_parser(name, help=summary, description=summary)
@@ -76,7 +76,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             action.add_argument("--until", metavar="TIME", type=time, help=words)
             words = "cancel pending executions, except manually triggered ones"
             action.add_argument("--cancel-pending", action="store_true", help=words)
-        add_format(action)
+        add_format(action, has_table=name == "show")
         action.set_defaults(run=respond, work=work)
 
 

@@ -49,9 +49,9 @@ class ScheduleListWriter(Protocol):
 
 def run(arguments: argparse.Namespace) -> int:
     """List schedules; return 1 if the schema of a tenant cannot be read."""
-    kind: Callable[[datetime], ScheduleListWriter] = (
-        _JsonList if arguments.format == "json" else _TextList
-    )
+    kind: Callable[[datetime], ScheduleListWriter] = _JsonList
+    if arguments.format == "text":
+        kind = partial(_TextList, columns_available(is_wide=arguments.wide))
 
     async def work(database: Database) -> int:
         async with database.transaction() as connection:
@@ -99,10 +99,10 @@ async def _pages(database: Database, only: TenantId | None) -> AsyncIterator[Seq
 class _TextList:
     """Writes a table per tenant."""
 
-    def __init__(self, now: datetime) -> None:
+    def __init__(self, columns: int, now: datetime) -> None:
         self._now = now
         self._paint = Palette(sys.stdout)
-        self._width = columns_available()
+        self._width = columns
         self._tenants = 0
 
     def tenant(self, tenant: TenantId, state: LiveState, provided: Provided) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from tenantcron.manifests.files import ManifestFile, Policies, find_files, read_files
 
+WIDE = "show tables in full, even if lines get too long"
+
 
 def configure_sources(parser: argparse.ArgumentParser, *, required: bool) -> None:
     """Declare the manifests, the rules, the server and the output format."""
@@ -32,6 +34,7 @@ def configure_sources(parser: argparse.ArgumentParser, *, required: bool) -> Non
     parser.add_argument(
         "--format", choices=["text", "json"], default="text", help="set the output format (text)"
     )
+    parser.add_argument("--wide", action="store_true", help=WIDE)
 
 
 def manifest_paths(arguments: argparse.Namespace) -> list[Path]:

@@ -1,13 +1,17 @@
 """Tables and coloured text, for commands whose start-up time does not matter."""
 
 import sys
-from shutil import get_terminal_size
+from collections.abc import Sequence
 
 from rich.console import Console
-from rich.table import Table
+
+from tenantcron.cli.columns import Column, lines
+from tenantcron.cli.terminal import Palette, width
 
 # Output to a pipe is not wrapped: its reader has its own width.
 _PIPE_WIDTH = 240
+# Wider than any row, so nothing is cut.
+_UNLIMITED = 100_000
 
 
 class _Output(Console):
@@ -18,20 +22,17 @@ class _Output(Console):
         raise BrokenPipeError
 
 
-def output() -> Console:
+def output(*, is_wide: bool = False) -> Console:
     """Return the console for standard output: plain and not wrapped in a pipe."""
-    width = None if sys.stdout.isatty() else _PIPE_WIDTH
-    return _Output(file=sys.stdout, width=width, highlight=False)
+    return _Output(file=sys.stdout, width=columns_available(is_wide=is_wide), highlight=False)
 
 
-def columns_available() -> int:
+def columns_available(*, is_wide: bool = False) -> int:
     """Return the width of a line of output."""
-    return get_terminal_size().columns if sys.stdout.isatty() else _PIPE_WIDTH
+    return _UNLIMITED if is_wide else width(_PIPE_WIDTH)
 
 
-def plain_table(*titles: str) -> Table:
-    """Return a table without borders."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for title in titles:
-        table.add_column(title, no_wrap=True)
-    return table
+def print_table(console: Console, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table that fits the console."""
+    for line in lines(columns, rows, Palette(sys.stdout), console.width):
+        print(line)

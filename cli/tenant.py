@@ -5,16 +5,15 @@ import json
 import sys
 from collections.abc import Sequence
 
-from rich.text import Text
+from rich.console import Console
 
 from tenantcron.cli import tenant_list, tenant_refresh
-from tenantcron.cli.columns import lines
+from tenantcron.cli.columns import Column
 from tenantcron.cli.database import acting, current_settings, refused, with_database
-from tenantcron.cli.formats.tenants_text import cells, titles
+from tenantcron.cli.formats.tenants_text import cells, columns
 from tenantcron.cli.numbers import DEFAULT, limit
 from tenantcron.cli.operating import add_actor, add_format
-from tenantcron.cli.tables import columns_available, output, plain_table
-from tenantcron.cli.terminal import Palette
+from tenantcron.cli.tables import output, print_table
 from tenantcron.core.errors import UsageError
 from tenantcron.core.labels import read_changes
 from tenantcron.core.schema_names import schema_name
@@ -46,6 +45,7 @@ examples:
 """
 
 
+_IDENTITY = tuple(map(Column, ("identity", "role", "status")))
 # An adopted schema is never dropped, nor is a schema with other objects.
 _DROPPED = "drop tenantcron's tables, and the schema if it is empty then"
 
@@ -83,7 +83,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             action.add_argument("--confirm", metavar="ID", help="repeat the id to drop tables")
         if name not in ("list", "show"):
             add_actor(action)
-        add_format(action)
+        add_format(action, has_table=True)
         action.set_defaults(run=tenant_list.run if name == "list" else run, work=work)
 
 
@@ -118,10 +118,11 @@ def run(arguments: argparse.Namespace) -> int:
         tenants = [{**tenant_as_json(row), **_identities_as_json(identities)} for row in rows]
         print(json.dumps({"tenants": tenants}, indent=2))
     else:
-        _show(rows)
+        console = output(is_wide=arguments.wide)
+        _show(rows, console)
         if arguments.work is _show_tenant:
             _show_schema(rows[0])
-        _show_identities(identities)
+        _show_identities(identities, console)
     return 0
 
 
@@ -222,11 +223,9 @@ async def _report_kept_objects(
                 print(visible(kept), file=sys.stderr)
 
 
-def _show(rows: Sequence[TenantRow]) -> None:
-    paint = Palette(sys.stdout)
-    shown = titles(rows)
-    for line in lines(shown, [cells(row, shown) for row in rows], paint, columns_available()):
-        print(line)
+def _show(rows: Sequence[TenantRow], console: Console) -> None:
+    shown = columns(rows)
+    print_table(console, shown, [cells(row, shown) for row in rows])
 
 
 def _show_schema(row: TenantRow) -> None:
@@ -234,13 +233,10 @@ def _show_schema(row: TenantRow) -> None:
     print(f"schema: {visible(row.schema_name)}{adopted}")
 
 
-def _show_identities(identities: Sequence[IdentityRow]) -> None:
+def _show_identities(identities: Sequence[IdentityRow], console: Console) -> None:
     if identities:
-        table = plain_table("identity", "role", "status")
-        for row in identities:
-            table.add_row(*(Text(visible(cell)) for cell in (row.id, row.role, row.status)))
-        output().print()
-        output().print(table)
+        print()
+        print_table(console, _IDENTITY, [(row.id, row.role, row.status) for row in identities])
 
 
 def _identities_as_json(identities: Sequence[IdentityRow]) -> JsonObject:

@@ -6,11 +6,12 @@ and how wide the columns are. A later line may exceed a column if the line still
 
 import argparse
 import sys
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
+from functools import partial
 
-from tenantcron.cli.columns import TextColumns
+from tenantcron.cli.columns import Column, TextColumns
 from tenantcron.cli.database import with_database
-from tenantcron.cli.formats.tenants_text import cells, titles
+from tenantcron.cli.formats.tenants_text import cells, columns
 from tenantcron.cli.pipes import reader_may_leave
 from tenantcron.cli.tables import columns_available
 from tenantcron.cli.terminal import Palette
@@ -21,13 +22,16 @@ from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import tenants
 from tenantcron.store.rows.tenants import TenantFilter, TenantRow
 
+_Pages = AsyncIterator[Sequence[TenantRow]]
 TENANTS_A_PAGE = 1_000
 _NONE_YET = "no tenants yet: `tenantcron tenant create ID`"
 
 
 def run(arguments: argparse.Namespace) -> int:
     """list tenants"""
-    write = _write_json if arguments.format == "json" else _write_text
+    write: Callable[[_Pages, str], Coroutine[None, None, None]] = _write_json
+    if arguments.format == "text":
+        write = partial(_write_text, columns_available(is_wide=arguments.wide))
     labels = [read_filter(text) for text in arguments.label]
     none = "no tenant has these labels" if labels else _NONE_YET
 
@@ -54,25 +58,27 @@ async def tenant_pages(
         after = page[-1].id
 
 
-async def _write_text(pages: AsyncIterator[Sequence[TenantRow]], none: str) -> None:
-    paint, columns = Palette(sys.stdout), None
-    shown: tuple[str, ...] = ()
+async def _write_text(available: int, pages: _Pages, none: str) -> None:
+    paint, fitted = Palette(sys.stdout), None
+    shown: tuple[Column, ...] = ()
     async for page in pages:
-        shown = shown or titles(page)
+        shown = shown or columns(page)
         rows = [cells(row, shown) for row in page]
-        if columns is None:
-            columns = TextColumns.fitting(shown, rows, columns_available())
-            print(columns.head(paint))
+        if fitted is None:
+            fitted = TextColumns.fitting(shown, rows, available)
+            for line in fitted.head(paint):
+                print(line)
         for row in rows:
-            print(columns.line(row, paint))
+            for line in fitted.row(row, paint):
+                print(line)
         # Show the page while the next one is read.
         sys.stdout.flush()
-    if columns is None:
+    if fitted is None:
         print(none)
 
 
 async def _write_json(
-    pages: AsyncIterator[Sequence[TenantRow]],
+    pages: _Pages,
     none: str,  # noqa: ARG001 -- JSON has an empty list instead
 ) -> None:
     stream = JsonStream(sys.stdout)

@@ -15,6 +15,11 @@ _STYLES = {
     "update": "33",
     "delete": "31",
     "drift": "35",
+    # Names of rich, for styles that both use.
+    "green": "32",
+    "yellow": "33",
+    "cyan": "36",
+    "bold red": "1;31",
 }
 _WIDE = 120
 
@@ -30,10 +35,10 @@ class Palette:
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self._on else text
 
 
-def width() -> int:
-    """Return the width of a line; a pipe has the width of a wide terminal."""
-    if not sys.stdout.isatty():
-        return _WIDE
+def width(of_pipe: int = _WIDE) -> int:
+    """Return the width of a line: COLUMNS if it is set, else that of the terminal or pipe."""
+    if not sys.stdout.isatty() and not os.environ.get("COLUMNS"):
+        return of_pipe
     from shutil import get_terminal_size  # noqa: PLC0415 -- only needed on a terminal
 
-    return get_terminal_size((_WIDE, 24)).columns
+    return get_terminal_size((of_pipe, 24)).columns

@@ -9,9 +9,10 @@ from rich.text import Text
 
 from tenantcron.actor.api_tokens import make_token
 from tenantcron.actor.grants import Grant, Role
+from tenantcron.cli.columns import Column, Fit
 from tenantcron.cli.database import acting
 from tenantcron.cli.operating import CommandResult, add_actor, add_format, respond
-from tenantcron.cli.tables import plain_table
+from tenantcron.cli.tables import print_table
 from tenantcron.core.durations import parse_duration
 from tenantcron.core.errors import UsageError
 from tenantcron.core.names import NAME_EXPECTED, is_name
@@ -31,6 +32,14 @@ examples:
   tenantcron token list
   tenantcron token revoke 0k3v9x2m4p1q
 """
+_COLUMNS = (
+    Column("id"),
+    Column("name", Fit.NAME),
+    Column("role"),
+    Column("tenant", Fit.NAME),
+    Column("expires"),
+    Column("revoked"),
+)
 _LONGEST_LIFE = timedelta(days=366)
 
 
@@ -59,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for action, work in ((create, _create), (revoke, _revoke), (listing, _list)):
         if action is not listing:
             add_actor(action)
-        add_format(action)
+        add_format(action, has_table=action is listing)
         action.set_defaults(run=respond, work=work)
 
 
@@ -108,14 +117,18 @@ async def _list(database: Database, _: argparse.Namespace) -> CommandResult:
         rows = await api_tokens.list_all(connection)
 
     def show(console: Console) -> None:
-        table = plain_table("id", "name", "role", "tenant", "expires", "revoked")
-        for row in rows:
-            revoked = in_utc(row.revoked_at) if row.revoked_at else ""
-            cells = (row.id, row.name, row.grant.role, row.grant.tenant or "all")
-            table.add_row(*cells, in_utc(row.expires_at), revoked)
-        console.print(table if rows else "no tokens yet: `tenantcron token create NAME --role R`")
+        if rows:
+            print_table(console, _COLUMNS, [_cells(row) for row in rows])
+        else:
+            console.print("no tokens yet: `tenantcron token create NAME --role R`")
 
     return CommandResult({"tokens": [_as_json(row) for row in rows]}, show)
+
+
+def _cells(row: TokenRow) -> tuple[str, ...]:
+    revoked = in_utc(row.revoked_at) if row.revoked_at else ""
+    tenant = row.grant.tenant or "all"
+    return row.id, row.name, row.grant.role, tenant, in_utc(row.expires_at), revoked
 
 
 async def _revoke(database: Database, arguments: argparse.Namespace) -> CommandResult:

@@ -8,6 +8,7 @@ from uuid import uuid4
 from rich.console import Console
 from rich.text import Text
 
+from tenantcron.cli.columns import Column, Fit
 from tenantcron.cli.database import acting
 from tenantcron.cli.operating import (
     CommandResult,
@@ -17,7 +18,7 @@ from tenantcron.cli.operating import (
     respond,
     settings,
 )
-from tenantcron.cli.tables import plain_table
+from tenantcron.cli.tables import print_table
 from tenantcron.core.egress import read_url
 from tenantcron.core.errors import UsageError
 from tenantcron.core.names import NAME_EXPECTED, TENANT_EXPECTED, TenantId, is_name, is_tenant_id
@@ -52,6 +53,15 @@ examples:
   tenantcron webhook test ops
   tenantcron webhook list
 """
+_COLUMNS = (
+    Column("name", Fit.NAME),
+    Column("calls", Fit.NAME),
+    Column("events", Fit.PROSE),
+    Column("tenants", Fit.PROSE),
+    Column("state", Fit.PROSE),
+    Column("waiting", Fit.OPTIONAL),
+    Column("dropped", Fit.OPTIONAL),
+)
 _LONGEST_URL = 2048
 # The id of test events. No tenant can have it.
 _NO_TENANT = TenantId("tenantcron")
@@ -90,7 +100,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         add_actor(action)
     works = {add: _add, test: _test, enable: _enable, disable: _disable, remove: _remove}
     for action, work in {**works, listing: _list}.items():
-        add_format(action)
+        add_format(action, has_table=action is listing)
         action.set_defaults(run=respond, work=work)
 
 
@@ -240,10 +250,11 @@ async def _list(database: Database, _: argparse.Namespace) -> CommandResult:
         backlogs = await outbox.backlogs(connection)
 
     def show(console: Console) -> None:
-        table = plain_table("name", "calls", "events", "tenants", "state", "waiting", "dropped")
-        for row in rows:
-            table.add_row(*_cells(row, backlogs.get(row.name)))
-        console.print(table if rows else "no webhooks: `tenantcron webhook add NAME URL`")
+        if rows:
+            cells = [tuple(_cells(row, backlogs.get(row.name))) for row in rows]
+            print_table(console, _COLUMNS, cells)
+        else:
+            console.print("no webhooks: `tenantcron webhook add NAME URL`")
         for backlog in backlogs.values():
             if backlog.error is not None:
                 console.print(Text(visible(f"{backlog.webhook}: {backlog.error}"), "yellow"))

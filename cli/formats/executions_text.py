@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from tenantcron.cli.tables import plain_table
+from tenantcron.cli.columns import Column, Fit
+from tenantcron.cli.tables import print_table
 from tenantcron.core.durations import format_duration
 from tenantcron.core.words import in_utc, number_of, visible
 from tenantcron.scheduler.operate.execution_lookup import SHORTEST_PREFIX, ExecutionDetails
@@ -26,22 +26,32 @@ STYLES = {
 }
 
 
-def table(rows: Sequence[ExecutionRow]) -> Table:
-    """Return a table of executions."""
-    shown = plain_table(
-        "execution", "schedule", "scheduled for", "state", "attempt", "took", "reason"
+_COLUMNS = (
+    Column("execution"),
+    Column("schedule", Fit.NAME),
+    Column("scheduled for"),
+    Column("state", style=lambda cell: STYLES.get(State(cell))),
+    Column("attempt", Fit.OPTIONAL),
+    Column("took", Fit.OPTIONAL),
+    Column("reason", Fit.PROSE),
+)
+
+
+def print_executions(rows: Sequence[ExecutionRow], console: Console) -> None:
+    """Print a table of executions."""
+    print_table(console, _COLUMNS, [_cells(row) for row in rows])
+
+
+def _cells(row: ExecutionRow) -> tuple[str, ...]:
+    return (
+        str(row.id)[:SHORTEST_PREFIX],
+        f"{row.tenant_id}/{row.schedule_name}",
+        in_utc(row.scheduled_for),
+        row.state,
+        f"{row.attempt} of {row.attempts_allowed}",
+        _took(row.started_at, row.finished_at),
+        row.reason or "",
     )
-    for row in rows:
-        shown.add_row(
-            str(row.id)[:SHORTEST_PREFIX],
-            Text(visible(f"{row.tenant_id}/{row.schedule_name}")),
-            in_utc(row.scheduled_for),
-            Text(row.state, STYLES.get(row.state, "default")),
-            f"{row.attempt} of {row.attempts_allowed}",
-            _took(row.started_at, row.finished_at),
-            Text(visible(row.reason or "")),
-        )
-    return shown
 
 
 def show_details(details: ExecutionDetails, console: Console) -> None:

@@ -6,7 +6,7 @@ The input is the JSON response, so a result from a server looks like a local one
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from tenantcron.cli.columns import lines
+from tenantcron.cli.columns import Column, Fit, lines
 from tenantcron.cli.moments import in_words
 from tenantcron.cli.terminal import Palette
 from tenantcron.core.errors import TenantcronError
@@ -27,8 +27,12 @@ _SIGNS = {"create": "+", "update": "~", "delete": "-"}
 _STATUS_STYLES = {"failed": "error", "applied": "good"}
 # In larger fleets, tenants without changes are not shown.
 _ALL_IN_DETAIL = 20
-_TITLES = ("  schedule", "next execution", "UTC", "")
-_HOW_SOON = frozenset({3})
+_COLUMNS = (
+    Column("  schedule", Fit.NAME),
+    Column("next execution", Fit.PROSE, least=len("Tue 2026-12-01 02:00 +0530")),
+    Column("UTC", Fit.OPTIONAL),
+    Column("", Fit.PROSE, style=lambda _: "dim"),
+)
 
 
 def is_worth_reading(tenant: TenantAnswer, fleet: int) -> bool:
@@ -115,7 +119,7 @@ def schedule_lines(
 ) -> Iterator[str]:
     """Yield the table of schedules with their next execution, in local time and UTC."""
     rows = [_row(schedule, now) for schedule in schedules]
-    return lines(_TITLES, rows, paint, columns, dim=_HOW_SOON)
+    return lines(_COLUMNS, rows, paint, columns)
 
 
 def _row(schedule: ScheduleResponse, now: datetime) -> tuple[str, str, str, str]:

@@ -1,16 +1,16 @@
 """A schedule as text: its definition, state, last executions and changes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import fields
 from datetime import UTC
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from tenantcron.cli.formats.executions_text import table
+from tenantcron.cli.columns import Column, Fit
+from tenantcron.cli.formats.executions_text import print_executions
 from tenantcron.cli.moments import in_words
-from tenantcron.cli.tables import plain_table
+from tenantcron.cli.tables import print_table
 from tenantcron.core.values import JsonValue
 from tenantcron.core.words import in_utc, visible
 from tenantcron.scheduler.inspect.schedule_status import ScheduleStatus
@@ -18,23 +18,29 @@ from tenantcron.schedules.definition import Definition
 from tenantcron.service.responses.schedules import next_or_fault
 from tenantcron.store.rows.audit_records import PAUSE, AuditRow
 
+_CHANGES = (
+    Column("when"),
+    Column("what", Fit.PROSE),
+    Column("by", Fit.NAME),
+    Column("source", Fit.OPTIONAL),
+)
+
 
 def show_schedule_status(status: ScheduleStatus, console: Console) -> None:
     """Print a schedule with its state, its last executions and its last changes."""
     console.print(Text(str(status.ref), "bold"))
-    facts = plain_table("", "")
-    facts.show_header = False
-    for name, value in (*_facts(status), *_policies(status)):
-        facts.add_row(f"  {name}", Text(visible(value)))
-    console.print(facts)
+    facts = [*_facts(status), *_policies(status)]
+    longest = max(len(name) for name, _ in facts)
+    for name, value in facts:
+        console.print(Text(visible(f"  {name:<{longest}}  {value}")), soft_wrap=True)
     if status.last:
         console.print("\nlast executions")
-        console.print(table(status.last))
+        print_executions(status.last, console)
     else:
         console.print("\nno executions yet")
     if status.changes:
         console.print("\nlast changes")
-        console.print(_changes(status.changes))
+        print_table(console, _CHANGES, [_change_cells(row) for row in status.changes])
     console.print(f"`tenantcron why {status.ref}` explains why it did not run", soft_wrap=True)
 
 
@@ -80,16 +86,8 @@ def _plain(value: JsonValue) -> str:
     return str(value)
 
 
-def _changes(rows: Sequence[AuditRow]) -> Table:
-    shown = plain_table("when", "what", "by", "source")
-    for row in rows:
-        shown.add_row(
-            in_utc(row.changed_at),
-            Text(visible(_change(row))),
-            Text(visible(row.changed_by)),
-            Text(visible(row.actor_source)),
-        )
-    return shown
+def _change_cells(row: AuditRow) -> tuple[str, ...]:
+    return in_utc(row.changed_at), _change(row), row.changed_by, row.actor_source
 
 
 def _change(row: AuditRow) -> str:

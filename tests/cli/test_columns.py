@@ -1,13 +1,27 @@
-"""Columns of long lists: aligned, within the width of the terminal, and truncated."""
+"""Tables of text: aligned, within the width of the terminal, and a list if it is narrow."""
 
 import io
 
 import pytest
 
-from tenantcron.cli.columns import TextColumns, lines
+from tenantcron.cli.columns import Column, Fit, TextColumns, lines
 from tenantcron.cli.terminal import Palette
 
-TITLES = ("tenant", "status", "reason")
+COLUMNS = (Column("tenant", Fit.NAME, least=6), Column("status"), Column("reason", Fit.PROSE))
+EXECUTIONS = (
+    Column("execution"),
+    Column("schedule", Fit.NAME),
+    Column("state"),
+    Column("took", Fit.OPTIONAL),
+    Column("reason", Fit.PROSE),
+)
+EXECUTION = (
+    "3f2a9c1e",
+    "acme/monthly_statements",
+    "SUCCEEDED",
+    "12.0s",
+    "because " * 3 + "because",
+)
 
 
 @pytest.fixture
@@ -18,20 +32,20 @@ def plain() -> Palette:
 def test_columns_are_as_wide_as_their_widest_cell(plain: Palette) -> None:
     rows = [("acme", "active", ""), ("northwind", "suspended", "unpaid")]
 
-    assert list(lines(TITLES, rows, plain, 80)) == [
+    assert list(lines(COLUMNS, rows, plain, 80)) == [
         "tenant     status     reason",
         "acme       active",
         "northwind  suspended  unpaid",
     ]
 
 
-@pytest.mark.parametrize("available", [80, 40, 20])
-def test_no_line_is_wider_than_the_terminal_and_the_widest_column_gives_way(
+@pytest.mark.parametrize("available", [80, 60, 40])
+def test_no_line_is_wider_than_the_terminal_and_the_reason_gives_way(
     plain: Palette, available: int
 ) -> None:
     rows = [("acme", "active", "why " * 50), ("b", "suspended", "")]
 
-    shown = list(lines(TITLES, rows, plain, available))
+    shown = list(lines(COLUMNS, rows, plain, available))
 
     assert max(map(len, shown)) <= available
     assert shown[1].endswith("…")
@@ -41,15 +55,68 @@ def test_no_line_is_wider_than_the_terminal_and_the_widest_column_gives_way(
 def test_wide_characters_take_two_columns_and_escapes_none(plain: Palette) -> None:
     rows = [("請求", "active", "x"), ("ab", "a\x1b[2Jb", "y")]
 
-    shown = list(lines(TITLES, rows, plain, 80))
+    shown = list(lines(COLUMNS, rows, plain, 80))
 
     assert shown[1] == "請求    active  x"
     assert shown[2] == "ab      a�[2Jb  y"
 
 
 def test_a_later_wider_row_uses_the_free_space_of_its_line(plain: Palette) -> None:
-    columns = TextColumns.fitting(TITLES, [("acme", "active", "")], 30)
+    columns = TextColumns.fitting(COLUMNS, [("acme", "active", "")], 30)
 
-    assert columns.line(("northwind", "active", "new"), plain) == "northwind  active  new"
-    cut = columns.line(("northwind-of-the-very-north", "active", "new"), plain)
-    assert cut == "north…  active  new"
+    wider, cut = ("northwind", "active", "new"), ("northwind-of-the-very-north", "active", "new")
+    assert list(columns.row(wider, plain)) == ["northwind  active  new"]
+    assert list(columns.row(cut, plain)) == ["north…  active  new"]
+
+
+@pytest.mark.parametrize(
+    ("available", "expected"),
+    [
+        (
+            80,
+            [
+                "execution  schedule                 state      took   reason",
+                "3f2a9c1e   acme/monthly_statements  SUCCEEDED  12.0s  because because because b…",
+            ],
+        ),
+        (
+            66,
+            [
+                "execution  schedule                 state      reason",
+                "3f2a9c1e   acme/monthly_statements  SUCCEEDED  because because be…",
+            ],
+        ),
+        (
+            60,
+            [
+                "execution  schedule                state      reason",
+                "3f2a9c1e   acme/monthly_statemen…  SUCCEEDED  because becau…",
+            ],
+        ),
+        (
+            50,
+            [
+                "3f2a9c1e",
+                "  schedule  acme/monthly_statements",
+                "  state     SUCCEEDED",
+                "  took      12.0s",
+                "  reason    because because because because",
+            ],
+        ),
+    ],
+)
+def test_reasons_shrink_first_then_optional_columns_go_then_names_shrink_then_it_is_a_list(
+    plain: Palette, available: int, expected: list[str]
+) -> None:
+    assert list(lines(EXECUTIONS, [EXECUTION], plain, available)) == expected
+
+
+def test_the_last_cell_of_a_narrowed_line_uses_the_rest_of_it(plain: Palette) -> None:
+    columns = (Column("schedule"), Column("next", Fit.PROSE, least=10), Column("UTC"))
+    rows = [("nightly", "Tue 02:00", "2026-12-01"), ("weekly", "paused: the partner is down", "")]
+
+    assert list(lines(columns, rows, plain, 36)) == [
+        "schedule  next            UTC",
+        "nightly   Tue 02:00       2026-12-01",
+        "weekly    paused: the partner is do…",
+    ]
