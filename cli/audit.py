@@ -5,19 +5,28 @@ import argparse
 from rich.console import Console
 from rich.text import Text
 
-from tenantcron.cli.operating import CommandResult, add_format, respond, settings, time
+from tenantcron.cli.operating import (
+    CommandResult,
+    add_format,
+    add_tenant,
+    past,
+    resolved,
+    respond,
+    scope,
+    settings,
+)
+from tenantcron.core.errors import UsageError
 from tenantcron.core.values import JsonObject
 from tenantcron.core.words import in_utc, number_of, visible
 from tenantcron.scheduler.inspect.audit import AuditReport, audit
 from tenantcron.scheduler.inspect.audit_findings import AuditFinding
 from tenantcron.service.responses.executions import iso
 from tenantcron.store.connection.engine import Database
-from tenantcron.tenants.registry import tenant_id
 
 _EXAMPLES = """\
 examples:
   tenantcron audit                                     all tenants, the entire history
-  tenantcron audit --tenant acme --since 2026-12-01T00:00:00Z
+  tenantcron audit acme --since 7d
   tenantcron audit --format json
 """
 
@@ -30,20 +39,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "nothing. Exits with 1 if an occurrence is lost or duplicated or a cursor differs."
     )
     parser.epilog = _EXAMPLES
-    parser.add_argument("--tenant", metavar="T", type=tenant_id, help="check this tenant only")
+    add_tenant(parser)
     parser.add_argument(
         "--since",
         metavar="TIME",
-        type=time,
-        help="check occurrences from this time on (default: all)",
+        type=past,
+        help="check from TIME on, such as 1h or 18:00 (default: all)",
     )
     add_format(parser)
     parser.set_defaults(run=respond, work=_work)
 
 
 async def _work(database: Database, arguments: argparse.Namespace) -> CommandResult:
-    retention = settings().retention
-    audited = await audit(database, retention, tenant=arguments.tenant, since=arguments.since)
+    tenant, schedule = scope(arguments)
+    if schedule is not None:
+        raise UsageError(f"an audit covers all schedules of a tenant: use `audit {tenant}`")
+    since = await resolved(database, arguments.since)
+    audited = await audit(database, settings().retention, tenant=tenant, since=since)
 
     def show(console: Console) -> None:
         _show(audited, console)

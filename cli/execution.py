@@ -12,9 +12,12 @@ from tenantcron.cli.operating import (
     add_actor,
     add_format,
     add_reason,
+    add_tenant,
     operator,
+    past,
+    resolved,
     respond,
-    time,
+    scope,
 )
 from tenantcron.core.words import number_of, visible
 from tenantcron.scheduler.inspect.schedule_status import (
@@ -33,12 +36,12 @@ from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import execution_history
 from tenantcron.store.rows.execution_history import ExecutionFilter, ExecutionRow
 from tenantcron.store.rows.executions import State
-from tenantcron.tenants.registry import tenant_id
 
 _EXAMPLES = """\
 examples:
-  tenantcron execution list --tenant acme --state DEAD --state SKIPPED
-  tenantcron execution list --since 2026-12-01T00:00:00Z --limit 100 --format json
+  tenantcron execution list acme --state DEAD --state SKIPPED
+  tenantcron execution list acme/nightly --since 1d          also 18:00 or 2026-12-01T00:00:00Z
+  tenantcron execution list --since 1h --limit 100 --format json
   tenantcron execution show 3f2a9c1e                 the first 8 characters of an id are enough
   tenantcron execution retry 3f2a9c1e
   tenantcron execution cancel 3f2a9c1e --reason "wrong month"
@@ -66,7 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _configure_list(parser: argparse.ArgumentParser) -> None:
     parser.description = f"List executions, newest first. States: {', '.join(State)}."
-    parser.add_argument("--tenant", metavar="T", type=tenant_id, help="filter by tenant")
+    add_tenant(parser, may_name_schedule=True)
     parser.add_argument("--schedule", metavar="S", type=schedule_name, help="filter by schedule")
     parser.add_argument(
         "--state",
@@ -77,9 +80,9 @@ def _configure_list(parser: argparse.ArgumentParser) -> None:
         choices=[state.value for state in State],
         help="filter by state, repeatable",
     )
-    parser.add_argument(
-        "--since", metavar="TIME", type=time, help="show executions scheduled at or after TIME"
-    )
+    words = "scheduled at or after TIME, such as 1h or 18:00"
+    parser.add_argument("--since", metavar="TIME", type=past, help=words)
+    parser.add_argument("--until", metavar="TIME", type=past, help="scheduled before TIME")
     parser.add_argument(
         "--limit", metavar="N", type=number(1, _MOST), default=20, help="show at most N (20)"
     )
@@ -94,7 +97,8 @@ def _prefix(text: str) -> str:
 
 async def _list(database: Database, arguments: argparse.Namespace) -> CommandResult:
     states = tuple(State(state) for state in arguments.state)
-    wanted = ExecutionFilter(arguments.tenant, arguments.schedule, states, arguments.since)
+    since, until = [await resolved(database, at) for at in (arguments.since, arguments.until)]
+    wanted = ExecutionFilter(*scope(arguments), states, since, until)
     async with database.transaction() as connection:
         if wanted.tenant is not None:
             await existing_tenant(connection, wanted.tenant)

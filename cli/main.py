@@ -6,7 +6,7 @@ module of a command is imported only when that command runs, to keep the start f
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from io import TextIOWrapper
 from typing import NoReturn
@@ -15,28 +15,42 @@ from tenantcron.cli.pipes import drop_output
 from tenantcron.core.credentials import without_credentials
 from tenantcron.core.errors import TenantcronError
 
-COMMANDS = {
-    "validate": "check manifests without a database",
-    "next": "show when a timetable fires",
-    "explain": "explain a diagnostic code and how to fix it",
-    "schema": "print the JSON Schema of manifests",
-    "plan": "show what applying manifests would change",
-    "apply-manifest": "apply manifests to the schedules of their tenants",
-    "run": "run the scheduler",
-    "serve": "serve the REST API and the dashboard",
-    "token": "manage API tokens",
-    "tenant": "manage tenants",
-    "schedule": "show, pause, resume and trigger schedules",
-    "execution": "show, retry and cancel executions",
-    "limits": "show or set the concurrency limits of the cluster",
-    "keys": "manage the keys that sign execution tokens",
-    "webhook": "manage webhooks",
-    "health": "check the health of the cluster",
-    "audit": "compare expected occurrences with recorded executions",
-    "why": "explain why a schedule did not run",
-    "migrate": "migrate the database schema to this version",
-    "uninstall": "remove tenantcron from a database",
+GROUPS = {
+    "write manifests": {
+        "validate": "check manifests without a database",
+        "next": "show when a timetable fires",
+        "explain": "explain a diagnostic code and how to fix it",
+        "schema": "print the JSON Schema of manifests",
+    },
+    "deploy": {
+        "plan": "show what applying manifests would change",
+        "apply-manifest": "apply manifests to the schedules of their tenants",
+    },
+    "run": {
+        "run": "run the scheduler",
+        "serve": "serve the REST API and the dashboard",
+    },
+    "operate": {
+        "schedule": "show, pause, resume and trigger schedules",
+        "execution": "show, retry and cancel executions",
+        "limits": "show or set the concurrency limits of the cluster",
+    },
+    "inspect": {
+        "why": "explain why a schedule did not run",
+        "health": "check the health of the cluster",
+        "audit": "compare expected occurrences with recorded executions",
+    },
+    "administer": {
+        "tenant": "manage tenants",
+        "token": "manage API tokens",
+        "keys": "manage the keys that sign execution tokens",
+        "webhook": "manage webhooks",
+        "migrate": "migrate the database schema to this version",
+        "uninstall": "remove tenantcron from a database",
+    },
 }
+COMMANDS = {name: words for group in GROUPS.values() for name, words in group.items()}
+ALIASES = {"apply": "apply-manifest"}
 
 _MISUSE, _INTERRUPTED, _READER_GONE = 2, 130, 141
 
@@ -67,6 +81,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    if not arguments:
+        _parser([]).print_help()
+        return 0
+    called = next((at for at, text in enumerate(arguments) if not text.startswith("-")), None)
+    if called is not None:
+        arguments[called] = ALIASES.get(arguments[called], arguments[called])
     parsed = _parser(arguments).parse_args(arguments)
     code: int = parsed.run(parsed)
     return code
@@ -76,13 +96,15 @@ def _parser(arguments: list[str]) -> argparse.ArgumentParser:
     """Build the parser; only the invoked command declares its options."""
     parser = _Parser(
         prog="tenantcron",
+        usage="tenantcron [-h] [--version] COMMAND ...",
         description="Schedule recurring work of many tenants, declared in Git.",
-        epilog="`tenantcron COMMAND --help` shows a command's options and examples.",
+        epilog=_commands(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(
-        title="commands",
         metavar="COMMAND",
+        help=argparse.SUPPRESS,  # the epilog shows them in groups
         required=True,
         prog=parser.prog,  # otherwise argparse formats a usage text to derive it
     )
@@ -90,20 +112,60 @@ def _parser(arguments: list[str]) -> argparse.ArgumentParser:
     # If the command comes first, its help is the only one that can be requested.
     alone = called in COMMANDS and called == arguments[0]
     for name in arguments[:1] if alone else COMMANDS:
-        command = commands.add_parser(
-            name, help=COMMANDS[name], formatter_class=argparse.RawDescriptionHelpFormatter
-        )
+        command = commands.add_parser(name, formatter_class=argparse.RawDescriptionHelpFormatter)
         if name == called:
             import_module(f"tenantcron.cli.{name.replace('-', '_')}").configure(command)
     return parser
 
 
+def _commands() -> str:
+    """Return the commands, grouped by purpose."""
+    lines: list[str] = []
+    for purpose, commands in GROUPS.items():
+        lines += [
+            f"{purpose}:",
+            *(f"    {name:<16}{words}" for name, words in commands.items()),
+            "",
+        ]
+    aliases = ", ".join(f"`{alias}` is short for `{name}`" for alias, name in ALIASES.items())
+    lines += [f"{aliases}.", "`tenantcron COMMAND --help` shows a command's options and examples."]
+    return "\n".join(lines)
+
+
 class _Parser(argparse.ArgumentParser):
-    """Masks credentials in the arguments that it quotes: errors end up in pipeline logs."""
+    """Suggests what a mistyped argument may mean, and masks credentials in what it quotes."""
 
     def error(self, message: str) -> NoReturn:
         """Print the error and exit."""
         super().error(without_credentials(message))
+
+    def parse_known_args(  # type: ignore[override] # typeshed declares overloads
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Reject unknown options where the options of the command are known."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        options = [text.partition("=")[0] for text in unknown if text.startswith("-")]
+        if options:
+            self.error("; ".join(self._unknown_option(option) for option in options))
+        return parsed, unknown
+
+    def _unknown_option(self, option: str) -> str:
+        return f"there is no option {option}" + _meant(option, self._option_string_actions)
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        if action.choices is not None and value not in action.choices:
+            choices = [str(choice) for choice in action.choices]
+            known = COMMANDS if action.metavar == "COMMAND" else choices
+            meant = _meant(str(value), [*known, *ALIASES] if known is COMMANDS else choices)
+            hint = meant or f": use one of {', '.join(choices)}"
+            raise argparse.ArgumentError(action, f"{value!r} is not known{hint}")
+
+
+def _meant(text: str, candidates: Iterable[str]) -> str:
+    from tenantcron.core.suggest import close_match  # noqa: PLC0415 -- only needed on failure
+
+    found = close_match(text, candidates)
+    return f": did you mean {found}?" if found else ""
 
 
 class _Version(argparse.Action):

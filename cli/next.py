@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from tenantcron.cli.moments import in_words, moment
+from tenantcron.cli.moments import Direction, in_words, moment
 from tenantcron.cli.terminal import Palette
 from tenantcron.core.durations import format_duration
 from tenantcron.core.errors import TenantcronError, UsageError
@@ -62,7 +62,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--manifest", nargs="+", type=Path, metavar="PATH", help="show all schedules of manifests"
     )
     parser.add_argument("--timezone", default="UTC", metavar="ZONE", help="use this zone (UTC)")
-    parser.add_argument("--after", metavar="TIME", help="start after this ISO 8601 time (now)")
+    parser.add_argument(
+        "--after", metavar="TIME", help="start after TIME, such as 18:00 or 2h (now)"
+    )
     parser.add_argument("--count", type=int, default=5, metavar="N", help="show N occurrences (5)")
     parser.add_argument("--policy", type=Path, metavar="FILE", help="use this tenantcron.toml")
     parser.add_argument(
@@ -79,7 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
     place = _zone(arguments.timezone)
     if not 1 <= arguments.count <= 10_000:
         raise UsageError("--count takes a number from 1 to 10000")
-    after = moment(arguments.after, place) if arguments.after is not None else datetime.now(UTC)
+    after = datetime.now(UTC)
+    if arguments.after is not None:
+        after = moment(arguments.after, place, Direction.FUTURE)(after)
     window = _Window(after, arguments.count)
     if arguments.manifest:
         return _show_manifests(arguments, window)

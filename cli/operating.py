@@ -11,20 +11,24 @@ from pathlib import Path
 from rich.console import Console
 
 from tenantcron.cli.database import acting, refused, with_database
-from tenantcron.cli.moments import moment
+from tenantcron.cli.moments import Direction, Moment, moment
 from tenantcron.cli.pipes import reader_may_leave
 from tenantcron.cli.sources import WIDE
 from tenantcron.cli.tables import output
+from tenantcron.core.errors import UsageError
+from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings, load_settings
 from tenantcron.core.words import visible
 from tenantcron.cron.zones import zone
 from tenantcron.manifests.policy import policy_in
 from tenantcron.provider.schedule_limits import Bounds
-from tenantcron.scheduler.inspect.schedule_status import UnknownError
+from tenantcron.scheduler.inspect.schedule_status import UnknownError, schedule_name
 from tenantcron.scheduler.operate.operator import Operator
 from tenantcron.scheduler.operate.refusals import OperationError
 from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.times import database_time
 from tenantcron.tenants.errors import TenantError
+from tenantcron.tenants.registry import tenant_id
 from tenantcron.tenants.source.reading import SourceError
 
 _REFUSALS = (OperationError, UnknownError, TenantError, SourceError)
@@ -99,9 +103,40 @@ def add_reason(parser: argparse.ArgumentParser, *, required: bool = False) -> No
     parser.add_argument("--reason", metavar="TEXT", type=_reason, required=required, help=words)
 
 
-def time(text: str) -> datetime:
-    """Parse a time; a time without an offset is UTC."""
-    return moment(text, zone("UTC"))
+def past(text: str) -> Moment:
+    """Parse a time for --since: `1h` is an hour ago; a time without an offset is UTC."""
+    return moment(text, zone("UTC"), Direction.PAST)
+
+
+def future(text: str) -> Moment:
+    """Parse a time for --until: `1h` is in an hour; a time without an offset is UTC."""
+    return moment(text, zone("UTC"), Direction.FUTURE)
+
+
+async def resolved(database: Database, given: Moment | None) -> datetime | None:
+    """Return the absolute time; relative ones are computed from the database's clock."""
+    if given is None:
+        return None
+    async with database.transaction() as connection:
+        return given(await database_time(connection))
+
+
+def add_tenant(parser: argparse.ArgumentParser, *, may_name_schedule: bool = False) -> None:
+    """Declare a filter by tenant: as an argument or as an option."""
+    name = "TENANT[/SCHEDULE]" if may_name_schedule else "TENANT"
+    parser.add_argument("scope", nargs="?", metavar=name, help="filter by tenant (default: all)")
+    parser.add_argument("--tenant", metavar="T", type=tenant_id, help="the same as an option")
+
+
+def scope(arguments: argparse.Namespace) -> tuple[TenantId | None, str | None]:
+    """Return the tenant and the schedule that were named; both ways must agree."""
+    tenant, _, schedule = (arguments.scope or "").partition("/")
+    named = tenant_id(tenant) if arguments.scope is not None else None
+    if named is not None and arguments.tenant not in (None, named):
+        raise UsageError(f"two tenants are named, {named} and {arguments.tenant}: name one")
+    if not schedule and "/" not in (arguments.scope or ""):
+        return named or arguments.tenant, getattr(arguments, "schedule", None)
+    return named, schedule_name(schedule)
 
 
 def _reason(text: str) -> str:

@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 
 from rich.console import Console
 from rich.text import Text
@@ -14,10 +13,12 @@ from tenantcron.cli.operating import (
     add_actor,
     add_format,
     add_reason,
+    add_tenant,
+    future,
     operator,
+    resolved,
     respond,
     settings,
-    time,
 )
 from tenantcron.core.words import in_utc, number_of, visible
 from tenantcron.scheduler.inspect.schedule_status import (
@@ -33,14 +34,13 @@ from tenantcron.service.responses.schedules import (
     triggered_as_json,
 )
 from tenantcron.store.connection.engine import Database
-from tenantcron.tenants.registry import tenant_id
 
 _EXAMPLES = """\
 examples:
   tenantcron schedule list acme
   tenantcron schedule list --format json                    all tenants
   tenantcron schedule show acme/nightly
-  tenantcron schedule pause acme/nightly --reason "partner is down" --until 2026-12-01T08:00:00Z
+  tenantcron schedule pause acme/nightly --reason "partner is down" --until +2h
   tenantcron schedule resume acme/nightly
   tenantcron schedule trigger acme/nightly --reason "rerun after the fix"
 """
@@ -55,13 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="list schedules with their next executions")
-    listing.add_argument(
-        "tenant",
-        nargs="?",
-        metavar="TENANT",
-        type=tenant_id,
-        help="tenant id (default: all tenants)",
-    )
+    add_tenant(listing)
     add_format(listing, has_table=True)
     listing.set_defaults(run=schedule_list.run)
     for name, (work, summary) in _ACTIONS.items():
@@ -72,8 +66,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
             add_reason(action, required=name == "pause")
             add_actor(action)
         if name == "pause":
-            words = "end the pause at TIME (default: until resumed)"
-            action.add_argument("--until", metavar="TIME", type=time, help=words)
+            words = "end the pause at TIME: 2h, 18:00, … (until resumed)"
+            action.add_argument("--until", metavar="TIME", type=future, help=words)
             words = "cancel pending executions, except manually triggered ones"
             action.add_argument("--cancel-pending", action="store_true", help=words)
         add_format(action, has_table=name == "show")
@@ -92,7 +86,7 @@ async def _show(database: Database, arguments: argparse.Namespace) -> CommandRes
 
 async def _pause(database: Database, arguments: argparse.Namespace) -> CommandResult:
     ref: ScheduleRef = arguments.schedule
-    until: datetime | None = arguments.until
+    until = await resolved(database, arguments.until)
     paused = await operator(database, arguments).pause(
         ref, arguments.reason, until, cancel_pending=arguments.cancel_pending
     )

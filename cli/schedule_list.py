@@ -15,10 +15,12 @@ from typing import Protocol
 
 from tenantcron.cli.database import refused, with_database
 from tenantcron.cli.formats.outcomes_text import schedule_lines
+from tenantcron.cli.operating import scope
 from tenantcron.cli.pipes import reader_may_leave
 from tenantcron.cli.tables import columns_available
 from tenantcron.cli.tenant_list import tenant_pages
 from tenantcron.cli.terminal import Palette
+from tenantcron.core.errors import UsageError
 from tenantcron.core.json_stream import JsonStream
 from tenantcron.core.names import TenantId
 from tenantcron.core.words import visible
@@ -53,12 +55,18 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format == "text":
         kind = partial(_TextList, columns_available(is_wide=arguments.wide))
 
+    tenant, name = scope(arguments)
+    if name is not None:
+        raise UsageError(
+            f"a list covers all schedules of a tenant: use `schedule show {tenant}/{name}`"
+        )
+
     async def work(database: Database) -> int:
         async with database.transaction() as connection:
-            if arguments.tenant is not None:
-                await existing_tenant(connection, arguments.tenant)
+            if tenant is not None:
+                await existing_tenant(connection, tenant)
             now = await database_time(connection)
-        return await _write(partial(kind, now), database, arguments.tenant)
+        return await _write(partial(kind, now), database, tenant)
 
     try:
         return with_database(work)

@@ -11,7 +11,7 @@ import pytest
 from support.cli import tenantcron
 from support.manifests import GOOD, MISTAKES
 
-from tenantcron.cli.main import COMMANDS, main
+from tenantcron.cli.main import ALIASES, COMMANDS, GROUPS, main
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -61,7 +61,6 @@ def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
         ["nonsense"],
         ["--nonsense"],
         ["validate"],
@@ -81,6 +80,42 @@ def test_wrong_usage_exits_with_2_and_prints_the_usage(
         main(arguments)
     assert exited.value.code == 2
     assert capsys.readouterr().err.startswith("usage: tenantcron")
+
+
+def test_no_command_shows_the_help_with_its_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert [line[:-1] for line in shown if line.endswith(":") and line[:-1] in GROUPS] == [*GROUPS]
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("validat x.yaml", "validate"),
+        ("aply x.yaml", "apply"),
+        ("executions list", "execution"),
+        ("execution lst", "list"),
+        ("execution list --state DED", "DEAD"),
+        ("execution list --tenat acme", "--tenant"),
+        ("validate --formt=json x.yaml", "--format"),
+        ("plan --detailed-exit-code x.yaml", "--detailed-exitcode"),
+    ],
+)
+def test_a_misspelt_command_option_or_value_gets_a_suggestion(
+    line: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(line.split())
+    assert capsys.readouterr().err.endswith(f": did you mean {meant}?\n")
+
+
+@pytest.mark.parametrize(("alias", "command"), ALIASES.items())
+def test_an_alias_is_the_command(
+    alias: str, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([alias, "--help"])
+    assert capsys.readouterr().out.startswith(f"usage: tenantcron {command} ")
 
 
 def test_the_version_is_that_of_the_package() -> None:

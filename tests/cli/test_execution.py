@@ -71,6 +71,37 @@ def fail(url: str, execution: str, error: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("acme/nightly",),
+        ("acme", "--schedule", "nightly"),
+        ("--tenant", "acme", "--schedule", "nightly"),
+        ("acme/nightly", "--tenant", "acme", "--since", "1h", "--until", "+1h"),
+    ],
+)
+def test_a_tenant_is_named_as_an_argument_or_as_an_option(
+    shell: Shell, arguments: tuple[str, ...]
+) -> None:
+    nightly, _, _ = trigger(shell), trigger(shell, "acme/weekly"), trigger(shell, "beta/nightly")
+
+    assert [row["id"] for row in json_of(shell, "list", *arguments)["executions"]] == [nightly]
+
+
+def test_relative_times_filter_executions(shell: Shell) -> None:
+    trigger(shell)
+
+    assert len(json_of(shell, "list", "--since", "1h")["executions"]) == 1
+    assert json_of(shell, "list", "--until", "1h") == {"executions": []}
+
+
+def test_two_different_tenants_are_a_usage_error(shell: Shell) -> None:
+    called = shell("execution", "list", "acme", "--tenant", "beta")
+
+    assert called.code == 2
+    assert called.err == "error: two tenants are named, acme and beta: name one\n"
+
+
 def test_the_list_has_the_promised_keys_and_the_newest_first(shell: Shell) -> None:
     assert json_of(shell, "list") == {"executions": []}
     first, second = trigger(shell), trigger(shell, "beta/weekly")

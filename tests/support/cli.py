@@ -25,8 +25,8 @@ def tenantcron(
 
 
 def plain_environment() -> dict[str, str]:
-    """Return the environment without variables that affect colours."""
-    return {key: value for key, value in os.environ.items() if key not in _COLOURS}
+    """Return the environment without variables that affect colours and widths."""
+    return {key: value for key, value in os.environ.items() if key not in _DISPLAY}
 
 
-_COLOURS = ("FORCE_COLOR", "NO_COLOR", "TERM")
+_DISPLAY = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "TERM")

@@ -40,7 +40,7 @@ NIGHTLY = 'cron: "0 2 * * *"'
 CREATING = Rules(create_tenants=True)
 RAISED_CAP = "[policy]\nmax_schedules_per_tenant = 1000\n"
 
-_PIPELINE_VARIABLES = ("GITHUB_", "GITLAB_", "CI", "TENANTCRON_")
+_PIPELINE_VARIABLES = ("GITHUB_", "GITLAB_", "CI", "TENANTCRON_", "COLUMNS")
 
 
 def manifest(tenant: str, schedules: Mapping[str, str]) -> str:

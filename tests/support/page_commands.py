@@ -78,7 +78,7 @@ def run(command: str, folder: Path, variables: dict[str, str] | None = None) -> 
     """Run a command as a shell would; in this process if it needs no shell."""
     own_commands = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     kept = {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)}
-    environment = kept | {"PATH": own_commands, "NO_COLOR": "1", "COLUMNS": "80"}
+    environment = kept | {"PATH": own_commands, "NO_COLOR": "1", "COLUMNS": "100"}
     environment |= variables or {}
     if is_plain(command):
         both = io.StringIO()
