@@ -10,6 +10,8 @@ sent with the revisions that it was made from.
 import argparse
 import asyncio
 import os
+import socket
+import ssl
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -202,7 +204,7 @@ class _ServerClient:
             try:
                 answers = await asyncio.gather(*tasks)
             except httpx.HTTPError as error:
-                raise ServerError(f"request to {self.server} failed: {error!r}") from error
+                raise ServerError(f"{self.server}: {_failure(error)}") from error
         return _merged(answers, now)
 
     async def _send_unless_invalid(
@@ -246,17 +248,46 @@ class _ServerClient:
         try:
             body = reply.json()
         except ValueError as error:
-            raise ServerError(
-                f"{self.server} is not a tenantcron server: {reply.status_code}"
-            ) from error
+            raise ServerError(f"{self.server}: {_no_answer(reply.status_code)}") from error
         match body:
             case {"at": str(), "tenants": [{"status": str()}], "summary": dict()}:
                 return cast("OutcomesAnswer", body)
             case {"code": "TC701", "detail": str(detail)}:
-                raise ServerError(f"{self.server}: {detail} (set {TOKEN})")
+                hint = f"set {TOKEN}"
+                if _token():
+                    hint = f"the token in {TOKEN} is wrong, revoked or expired: create a new one"
+                raise ServerError(f"{self.server}: {detail} ({hint})")
             case {"code": str(code), "detail": str(detail)}:
                 return _failed(file, tenant, {"code": code, "message": detail}, [])
         raise ServerError(f"{self.server} is not a tenantcron server of this version")
+
+
+def _failure(error: httpx.HTTPError) -> str:
+    """Return why a request got no response, from the errors that caused it."""
+    if isinstance(error, httpx.TimeoutException):
+        return "the server did not respond in time: retry, or check that it is running"
+    cause: BaseException | None = error
+    while cause is not None:
+        match cause:
+            case ssl.SSLCertVerificationError():
+                return f"its certificate is not trusted: {cause.verify_message}"
+            case ssl.SSLError():
+                return "it does not accept TLS: check the scheme and the port of --server"
+            case socket.gaierror():
+                return "the host name cannot be resolved: check --server"
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(error, httpx.ConnectError):
+        return "cannot connect: check --server and that the server is running"
+    return "the connection was lost before the response: run it again"
+
+
+def _no_answer(status: int) -> str:
+    """Return what a response without JSON means."""
+    if status >= 500:
+        return f"the server failed with HTTP {status}: retry, or read its log"
+    if 300 <= status < 400:
+        return f"it redirects (HTTP {status}): use the URL that it redirects to"
+    return f"the response is not from tenantcron (HTTP {status}): check --server"
 
 
 async def _send_with_retry(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:

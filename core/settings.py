@@ -19,6 +19,7 @@ from tenantcron.core.schema_names import SchemaPattern
 from tenantcron.core.setting_readers import SettingValue
 from tenantcron.core.suggest import close_match
 from tenantcron.core.values import JsonObject, JsonValue
+from tenantcron.core.words import unreadable
 
 FILE_NAME = "tenantcron.toml"
 PREFIX = "TENANTCRON_"
@@ -362,7 +363,7 @@ def _settings_table(file: Path) -> dict[str, object]:
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{file}: the settings cannot be read: {error}") from error
+        raise UsageError(f"{file}: the settings cannot be read: {unreadable(error)}") from error
     table: object = document.get("settings", {})
     if not isinstance(table, dict):
         raise UsageError(f"{file}: `settings` must be a table: [settings]")

@@ -33,6 +33,13 @@ def listed(names: Sequence[str], most: int) -> str:
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
+def unreadable(error: Exception) -> str:
+    """Return why a file cannot be read, without the number and the path that Python adds."""
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    return "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
+
+
 def in_utc(moment: datetime) -> str:
     """Format a time for messages."""
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -15,7 +15,7 @@ from tenantcron.core.secret_refs import of_tenant
 from tenantcron.core.sizes import format_size, parse_size
 from tenantcron.core.suggest import close_match
 from tenantcron.core.values import JsonValue
-from tenantcron.core.words import shortened
+from tenantcron.core.words import shortened, unreadable
 from tenantcron.manifests.diagnostics import Fault
 from tenantcron.manifests.language.rules import RULES, Severity
 from tenantcron.manifests.language.schemas import defaults
@@ -93,7 +93,7 @@ def load_policy(file: Path) -> Policy:
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{file}: the policy cannot be read: {error}") from error
+        raise UsageError(f"{file}: the policy cannot be read: {unreadable(error)}") from error
     _refuse_unknown_tables(document, file)
     return _read(_as_json(document.get("policy", {})), str(file))
 

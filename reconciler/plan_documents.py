@@ -16,6 +16,7 @@ from typing import Final
 from tenantcron.core.errors import UsageError
 from tenantcron.core.json_stream import JsonStream
 from tenantcron.core.values import JsonObject, JsonValue
+from tenantcron.core.words import unreadable
 from tenantcron.reconciler.document import canonical, checksum
 from tenantcron.reconciler.plan_keys import PlanKeys
 
@@ -187,8 +188,10 @@ def _items(lines: Iterable[str]) -> Iterator[str]:
 def _reading(file: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{file}: the plan cannot be read: {error}") from error
+    except OSError as error:
+        raise UsageError(f"{file}: the plan cannot be read: {unreadable(error)}") from error
+    except (ValueError, RecursionError) as error:
+        raise not_a_plan(file) from error
 
 
 def _edited(file: Path) -> UsageError:

@@ -14,6 +14,7 @@ from pathlib import Path
 from tenantcron.core.errors import UsageError
 from tenantcron.core.master_keys import MasterKey, MasterKeyError, parse_master_keys
 from tenantcron.core.settings import Settings
+from tenantcron.core.words import unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ def plan_keys(settings: Settings) -> PlanKeys:
         try:
             text = settings.plan_key_file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"{place}: the plan key cannot be read: {error}") from None
+            raise UsageError(f"{place}: the plan key cannot be read: {unreadable(error)}") from None
     if text is None:
         return PlanKeys()
     try:

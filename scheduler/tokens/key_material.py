@@ -12,6 +12,7 @@ from tenantcron.actor.keys import KeyFormatError, PemKeys, from_pem
 from tenantcron.core.errors import UsageError
 from tenantcron.core.master_keys import MasterKey, MasterKeyError, parse_master_keys
 from tenantcron.core.settings import PREFIX, Settings
+from tenantcron.core.words import unreadable
 
 T = TypeVar("T")
 
@@ -60,7 +61,9 @@ class _Secret(Generic[T]):
                 self._seen = seen
         except (OSError, UnicodeDecodeError) as error:
             named = f"{PREFIX}{self._name.upper()}_FILE"
-            raise UsageError(f"{file}: cannot read the file of {named}: {error}") from None
+            raise UsageError(
+                f"{file}: cannot read the file of {named}: {unreadable(error)}"
+            ) from None
         return self._read
 
     def _parsed(self, text: str, place: str) -> T:

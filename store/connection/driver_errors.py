@@ -1,5 +1,7 @@
 """Translate errors of the driver into errors with instructions."""
 
+import re
+
 import psycopg
 from sqlalchemy.exc import DBAPIError
 
@@ -16,6 +18,8 @@ from tenantcron.store.connection.errors import (
     WrongPasswordError,
 )
 
+# Python puts a number in front of the system's message.
+_ERROR_NUMBER = re.compile(r"\[Errno -?[0-9]+\] ")
 # libpq has no error codes before a session exists, only text.
 _REFUSED = ("authentication failed", "no password supplied", "no pg_hba.conf entry")
 _MISSING_RIGHTS = "42501"
@@ -79,7 +83,7 @@ def is_read_only(cause: BaseException | None, statement: str | None) -> bool:
 
 
 def _not_connected(cause: psycopg.OperationalError, target: DatabaseTarget) -> DatabaseError:
-    text = first_line(cause)
+    text = _ERROR_NUMBER.sub("", first_line(cause))
     needs_password = cause.pgconn is not None and cause.pgconn.needs_password
     if needs_password or any(words in text for words in _REFUSED):
         return WrongPasswordError(

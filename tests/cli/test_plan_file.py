@@ -332,7 +332,7 @@ def test_a_missing_or_binary_plan_is_a_usage_error(shell: Shell) -> None:
     called = apply(shell)
 
     assert called.code == 2
-    assert called.err.startswith("error: reviewed.plan: the plan cannot be read")
+    assert called.err.startswith("error: reviewed.plan: not a plan of this version")
 
 
 def test_manifests_and_a_plan_together_or_neither_is_a_usage_error(shell: Shell) -> None:

@@ -265,7 +265,7 @@ async def test_a_plan_is_applied_only_to_its_server_or_database(both: Both) -> N
         (("plan", "acme.yaml", "--server", "http://cron.internal"), "use https"),
         (
             ("plan", "acme.yaml", "--server", "http://127.0.0.1:1"),
-            "request to http://127.0.0.1:1 failed",
+            "http://127.0.0.1:1: cannot connect",
         ),
         (("plan", "acme.yaml", "--server", "http://127.0.0.1:1", "--policy", "x"), "policy"),
         (
