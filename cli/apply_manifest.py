@@ -42,7 +42,11 @@ def run(arguments: argparse.Namespace) -> int:
     if bool(arguments.paths) == bool(arguments.plan):
         raise UsageError("give either the manifests to apply or a plan with --plan")
     report = OutcomeReport("tenantcron apply-manifest", arguments.format, is_wide=arguments.wide)
-    _report(arguments, report)
+    try:
+        _report(arguments, report)
+    except KeyboardInterrupt:
+        report.interrupted()
+        raise
     return int(report.any_failed)
 
 

@@ -1,7 +1,8 @@
 """The entry point of the command line: runs a command and turns errors into exit codes.
 
-Exit codes: 0 success, 1 findings or a refused change, 2 wrong usage or an internal error. The
-module of a command is imported only when that command runs, to keep the start fast.
+Exit codes: 0 success, 1 findings or a refused change, 2 wrong usage or an internal error. With
+`plan --detailed-exitcode`, 2 means changes, so wrong usage and internal errors are 3. The module of
+a command is imported only when that command runs, to keep the start fast.
 """
 
 import argparse
@@ -52,7 +53,8 @@ GROUPS = {
 COMMANDS = {name: words for group in GROUPS.values() for name, words in group.items()}
 ALIASES = {"apply": "apply-manifest"}
 
-_MISUSE, _INTERRUPTED, _READER_GONE = 2, 130, 141
+_MISUSE, _MISUSE_IF_DETAILED, _INTERRUPTED, _READER_GONE = 2, 3, 130, 141
+_DETAILED = "--detailed-exitcode"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -65,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except TenantcronError as error:
         print(f"error: {error}", file=sys.stderr)
-        return _MISUSE
+        return _misuse(arguments)
     except BrokenPipeError:
         # The reader (head, less) has closed the pipe, so there is nothing more to print.
         drop_output()
@@ -76,8 +78,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         from traceback import format_exc  # noqa: PLC0415 -- only needed on failure
 
         print(without_credentials(format_exc()), end="", file=sys.stderr)
-        return _MISUSE
+        return _misuse(arguments)
     return code
+
+
+def _misuse(arguments: Sequence[str]) -> int:
+    """Return the exit code of wrong usage; a misspelt --detailed-exitcode counts, too."""
+    is_plan = "plan" in arguments
+    is_detailed = is_plan and any(
+        argument.startswith("--d")
+        and (_DETAILED.startswith(argument) or _meant(argument, [_DETAILED]))
+        for argument in arguments
+    )
+    return _MISUSE_IF_DETAILED if is_detailed else _MISUSE
 
 
 def _run(arguments: list[str]) -> int:
@@ -87,7 +100,10 @@ def _run(arguments: list[str]) -> int:
     called = next((at for at, text in enumerate(arguments) if not text.startswith("-")), None)
     if called is not None:
         arguments[called] = ALIASES.get(arguments[called], arguments[called])
-    parsed = _parser(arguments).parse_args(arguments)
+    try:
+        parsed = _parser(arguments).parse_args(arguments)
+    except SystemExit as stop:  # how argparse ends, also after --help
+        sys.exit(_misuse(arguments) if stop.code else 0)
     code: int = parsed.run(parsed)
     return code
 
@@ -153,12 +169,15 @@ class _Parser(argparse.ArgumentParser):
         return f"there is no option {option}" + _meant(option, self._option_string_actions)
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
-        if action.choices is not None and value not in action.choices:
-            choices = [str(choice) for choice in action.choices]
-            known = COMMANDS if action.metavar == "COMMAND" else choices
-            meant = _meant(str(value), [*known, *ALIASES] if known is COMMANDS else choices)
-            hint = meant or f": use one of {', '.join(choices)}"
-            raise argparse.ArgumentError(action, f"{value!r} is not known{hint}")
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(choice) for choice in action.choices]
+        is_command = action.metavar == "COMMAND"
+        meant = _meant(str(value), [*choices, *ALIASES] if is_command else choices)
+        # A few states or formats are worth showing, even if one of them is meant.
+        if action.option_strings or not meant:
+            meant = f": use one of {', '.join(choices)}" + meant.replace(": ", "; ", 1)
+        raise argparse.ArgumentError(action, f"{value!r} is not known{meant}")
 
 
 def _meant(text: str, candidates: Iterable[str]) -> str:

@@ -92,7 +92,8 @@ def _apply(
     async def work(database: Database) -> None:
         with Spool() as spool:
             await prepare(database, arguments, spool)
-            title, outcomes = "Applying", apply_each(applier(database), spool)
+            report.expect(len(spool))
+            title, outcomes = "Applying", apply_each(applier(database), spool, report.finished)
             if arguments.dry_run:
                 title, outcomes = "Planning", plan_each(database, spool, rules)
             await _report(database, title, outcomes, len(spool), report)

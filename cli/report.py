@@ -16,12 +16,21 @@ from rich.console import Console
 from rich.progress import Progress
 
 from tenantcron.cli.formats.outcomes_markdown import SummaryPage
-from tenantcron.cli.formats.outcomes_text import is_worth_reading, tenant_lines, totals_line
+from tenantcron.cli.formats.outcomes_text import (
+    is_small,
+    is_worth_reading,
+    tenant_lines,
+    totals_line,
+)
 from tenantcron.cli.pipes import reader_may_leave
 from tenantcron.cli.tables import columns_available
 from tenantcron.cli.terminal import Palette
 from tenantcron.core.json_stream import JsonStream
+from tenantcron.core.words import number_of
 from tenantcron.service.responses.shapes import OutcomesAnswer, Summary, TenantAnswer
+
+# Of a large fleet, this many failed tenants are shown again at the end.
+_REPEATED = 20
 
 
 class _ReportWriter(Protocol):
@@ -47,6 +56,7 @@ class OutcomeReport:
         self._statuses: set[str] = set()
         self._writer: _ReportWriter | None = None
         self._fleet = 0
+        self._finished = 0
 
     @property
     def is_json(self) -> bool:
@@ -62,6 +72,19 @@ class OutcomeReport:
     def any_planned(self) -> bool:
         """Whether any tenant has changes to apply."""
         return "planned" in self._statuses
+
+    def expect(self, fleet: int) -> None:
+        """Set how many tenants an apply has, for the message of an interrupted one."""
+        self._fleet = fleet
+
+    def finished(self) -> None:
+        """Count a tenant that is applied or needs no change."""
+        self._finished += 1
+
+    def interrupted(self) -> None:
+        """Report how far an interrupted apply came."""
+        done = f"{self._finished} of {self._fleet} applied; " if self._fleet else ""
+        print(f"Interrupted: {done}run it again to finish", file=sys.stderr)
 
     def begin(self, at: datetime, fleet: int) -> None:
         """Begin a report on `fleet` tenants; next executions are computed from `at`."""
@@ -112,13 +135,23 @@ class _TextReport:
         self._at = at
         self._paint = Palette(sys.stdout)
         self._columns = columns
+        self._failed: list[TenantAnswer] = []
 
     def tenant(self, tenant: TenantAnswer, *, is_shown: bool) -> None:
+        if tenant["status"] == "failed" and len(self._failed) < _REPEATED:
+            self._failed.append(tenant)
         if is_shown:
-            for line in tenant_lines(tenant, self._at, self._paint, self._columns):
-                print(line)
+            self._print(tenant)
+
+    def _print(self, tenant: TenantAnswer) -> None:
+        for line in tenant_lines(tenant, self._at, self._paint, self._columns):
+            print(line)
 
     def end(self, summary: Summary, *, is_applied: bool) -> None:
+        if not is_small(summary["tenants"]) and self._failed:
+            print(self._paint("error", f"failed: {number_of(summary['failed'], 'tenant')}"))
+            for tenant in self._failed:
+                self._print(tenant)
         print(self._paint("strong", totals_line(summary, is_applied=is_applied)))
 
 

@@ -53,6 +53,10 @@ TENANTS_A_BATCH = TENANTS_A_TRANSACTION * TRANSACTIONS_AT_A_TIME
 Progress = Callable[[], None]
 
 
+def _nothing() -> None:
+    """Ignore progress."""
+
+
 async def prepare(
     database: Database,
     files: Iterable[ManifestFile],
@@ -146,11 +150,14 @@ async def _plan_batch(
 
 
 async def apply_each(
-    applier: Applier, prepared: Iterable[Prepared]
+    applier: Applier, prepared: Iterable[Prepared], finished: Progress = _nothing
 ) -> AsyncIterator[ReconcileOutcome]:
-    """Apply every tenant with changes, several at a time; yield the outcomes in order."""
+    """Apply every tenant with changes, several at a time; yield the outcomes in order.
+
+    `finished` is called as soon as a tenant is committed or needs no change.
+    """
     for batch in batches(prepared, TENANTS_A_BATCH):
-        for outcome in await _apply_batch(applier, batch):
+        for outcome in await _apply_batch(applier, batch, finished):
             yield outcome
 
 
@@ -165,7 +172,9 @@ async def apply_all(
     return outcomes
 
 
-async def _apply_batch(applier: Applier, batch: Sequence[Prepared]) -> list[ReconcileOutcome]:
+async def _apply_batch(
+    applier: Applier, batch: Sequence[Prepared], finished: Progress
+) -> list[ReconcileOutcome]:
     planned = await _plan_batch(applier.database, batch, applier.rules)
     slots = asyncio.Semaphore(TENANTS_AT_A_TIME)
     # A single tenant notifies in its own transaction, because no other waits for the lock.
@@ -175,6 +184,8 @@ async def _apply_batch(applier: Applier, batch: Sequence[Prepared]) -> list[Reco
     async def finish(prepared: Prepared, outcome: ReconcileOutcome) -> ReconcileOutcome:
         async with slots:
             done = await _applied(applier, prepared, outcome)
+        if done.status is not Status.FAILED:
+            finished()
         if is_fleet and done.status is Status.APPLIED:
             changed()
         return done

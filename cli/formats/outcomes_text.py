@@ -37,7 +37,12 @@ _COLUMNS = (
 
 def is_worth_reading(tenant: TenantAnswer, fleet: int) -> bool:
     """Whether to show a tenant: a large fleet hides its unchanged tenants."""
-    return fleet <= _ALL_IN_DETAIL or tenant["status"] != "unchanged"
+    return is_small(fleet) or tenant["status"] != "unchanged"
+
+
+def is_small(fleet: int) -> bool:
+    """Whether all tenants of a fleet are shown in detail."""
+    return fleet <= _ALL_IN_DETAIL
 
 
 def tenant_lines(

@@ -115,6 +115,20 @@ def test_text_and_markdown_name_the_failures_too(shell: Shell) -> None:
     assert "> **TC601** tenant \\`acme\\` does not exist" in page.read_text(encoding="utf-8")
 
 
+def test_a_large_fleet_shows_its_failures_again_at_the_end(shell: Shell) -> None:
+    for number in range(21):
+        write(shell, f"t{number:02}", 1)
+    (shell.folder / "invalid.yaml").write_text("tenant: bad\nsagas: 7\n", encoding="utf-8")
+
+    shown = shell("apply-manifest", ".", "--create-tenants").out
+
+    before, last = shown.split("failed: 1 tenant\n")
+    assert "error[TC605]" in before
+    assert last.startswith("bad  failed\n  error[TC605] the manifest has errors\n")
+    assert "invalid.yaml:" in last
+    assert last.splitlines()[-1].startswith("22 tenants: ")
+
+
 def test_a_tenant_without_its_table_is_named_also_when_it_is_unchanged(
     shell: Shell, database_url: str
 ) -> None:

@@ -106,7 +106,7 @@ def test_a_misspelt_command_option_or_value_gets_a_suggestion(
 ) -> None:
     with pytest.raises(SystemExit):
         main(line.split())
-    assert capsys.readouterr().err.endswith(f": did you mean {meant}?\n")
+    assert capsys.readouterr().err.endswith(f" did you mean {meant}?\n")
 
 
 @pytest.mark.parametrize(("alias", "command"), ALIASES.items())

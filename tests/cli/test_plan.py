@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from support.fleet import Shell, footprint, manifest, numbered, query
+from support.ports import free_port
 
 FIRST = {
     "billing": "monthly: {day: 1, at: '02:00'}, timezone: Africa/Abidjan",
@@ -152,7 +153,33 @@ def test_the_detailed_exit_code_distinguishes_no_change_error_and_changes(shell:
     edit(shell, {"nightly": "cron: nonsense"})
     assert (code("--detailed-exitcode"), code()) == (1, 1)
     (shell.folder / "acme.yaml").unlink()
-    assert (code("--detailed-exitcode"), code()) == (1, 2)
+    assert (code("--detailed-exitcode"), code()) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("acme.yaml", "--detailed-exitcode", "--nonsense"),
+        ("acme.yaml", "--detailed-exit-code"),
+        ("acme.yaml", "--detialed-exitcode"),
+        ("--detailed-exitcode",),
+        ("missing.yaml", "--detailed-exitcode"),
+        ("acme.yaml", "--detailed-exitcode", "--policy", "missing.toml"),
+        ("acme.yaml", "--detailed-exitcode", "--server", "nonsense"),
+        ("acme.yaml", "--detailed-exitcode", "--format", "xml"),
+    ],
+)
+def test_wrong_usage_is_neither_changes_nor_a_failed_tenant(
+    shell: Shell, options: tuple[str, ...]
+) -> None:
+    assert shell("plan", *options).code == 3
+
+
+def test_a_plan_without_a_database_is_neither_changes_nor_a_failed_tenant(shell: Shell) -> None:
+    away = f"postgresql://x@127.0.0.1:{free_port()}/x"
+    called = shell("plan", "acme.yaml", "--detailed-exitcode", TENANTCRON_DATABASE_URL=away)
+    assert called.code == 3
+    assert called.err.startswith("error: cannot connect to ")
 
 
 def test_drift_is_shown_with_its_actor(shell: Shell, database_url: str) -> None:
