@@ -38,6 +38,7 @@ GROUPS = {
     },
     "inspect": {
         "why": "explain why a schedule did not run",
+        "history": "show the audit trail of a tenant or a schedule",
         "health": "check the health of the cluster",
         "audit": "compare expected occurrences with recorded executions",
     },

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from rich.console import Console
 from rich.text import Text
 
-from tenantcron.cli import schedule_list
+from tenantcron.cli import schedule_list, schedule_trigger
 from tenantcron.cli.formats.schedules_text import show_schedule_status
 from tenantcron.cli.operating import (
     CommandResult,
@@ -31,7 +31,6 @@ from tenantcron.service.responses.schedules import (
     paused_as_json,
     resumed_as_json,
     schedule_status_as_json,
-    triggered_as_json,
 )
 from tenantcron.store.connection.engine import Database
 
@@ -42,7 +41,7 @@ examples:
   tenantcron schedule show acme/nightly
   tenantcron schedule pause acme/nightly --reason "partner is down" --until +2h
   tenantcron schedule resume acme/nightly
-  tenantcron schedule trigger acme/nightly --reason "rerun after the fix"
+  tenantcron schedule trigger acme/nightly --reason "rerun after the fix" --wait
 """
 
 
@@ -70,6 +69,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
             action.add_argument("--until", metavar="TIME", type=future, help=words)
             words = "cancel pending executions, except manually triggered ones"
             action.add_argument("--cancel-pending", action="store_true", help=words)
+        if name == "trigger":
+            words = "wait for the end; show the outcome and its log"
+            action.add_argument("--wait", action="store_true", help=words)
         add_format(action, has_table=name == "show")
         action.set_defaults(run=respond, work=work)
 
@@ -120,21 +122,11 @@ async def _resume(database: Database, arguments: argparse.Namespace) -> CommandR
     )
 
 
-async def _trigger(database: Database, arguments: argparse.Namespace) -> CommandResult:
-    ref: ScheduleRef = arguments.schedule
-    made = await operator(database, arguments).trigger(ref, arguments.reason)
-    return _changed(
-        triggered_as_json(ref, made),
-        f"execution {made.id} of `{ref}` starts as soon as limits and overlap allow",
-        f"`tenantcron execution show {made.id}` shows its state",
-    )
-
-
 _ACTIONS = {
     "show": (_show, "show a schedule, its state and its last executions"),
     "pause": (_pause, "stop a schedule from firing"),
     "resume": (_resume, "resume a paused schedule without catching up"),
-    "trigger": (_trigger, "run a schedule once, now"),
+    "trigger": (schedule_trigger.trigger, "run a schedule once, now"),
 }
 
 

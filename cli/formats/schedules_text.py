@@ -16,7 +16,7 @@ from tenantcron.core.words import in_utc, visible
 from tenantcron.scheduler.inspect.schedule_status import ScheduleStatus
 from tenantcron.schedules.definition import Definition
 from tenantcron.service.responses.schedules import next_or_fault
-from tenantcron.store.rows.audit_records import PAUSE, AuditRow
+from tenantcron.store.rows.audit_records import PAUSE, SCHEDULE, AuditRow
 
 _CHANGES = (
     Column("when"),
@@ -87,10 +87,10 @@ def _plain(value: JsonValue) -> str:
 
 
 def _change_cells(row: AuditRow) -> tuple[str, ...]:
-    return in_utc(row.changed_at), _change(row), row.changed_by, row.actor_source
+    return in_utc(row.changed_at), change_in_words(row), row.changed_by, row.actor_source
 
 
-def _change(row: AuditRow) -> str:
+def change_in_words(row: AuditRow) -> str:
     """Return the operation, with the reason of a pause or the columns that differ."""
     before, after = row.before, row.after
     if not isinstance(after, dict):
@@ -99,7 +99,7 @@ def _change(row: AuditRow) -> str:
         return f"{row.operation}: {after.get('reason')}"
     if not isinstance(before, dict):
         return row.operation
-    # Compare the columns of the manifest only: a row also has ids and timestamps.
-    names = (field.name for field in fields(Definition))
-    differ = (name for name in names if before.get(name) != after.get(name))
-    return f"{row.operation}: {', '.join(differ)}"
+    # Of a schedule, compare the columns of the manifest only: a row also has ids and timestamps.
+    names = [field.name for field in fields(Definition)] if row.entity_type == SCHEDULE else after
+    differ = [name for name in names if before.get(name) != after.get(name)]
+    return f"{row.operation}: {', '.join(differ)}" if differ else row.operation

@@ -223,6 +223,18 @@ def test_a_schedule_that_was_just_applied_can_be_paused_and_resumed(
     assert [row["changed_by"] for row in records][1:] == ["joe", "maria"]
 
 
+def test_a_trigger_without_a_running_scheduler_reports_that_and_does_not_wait(
+    shell: Shell,
+) -> None:
+    called, waiting = (
+        shell("schedule", "trigger", "acme/s000", *options) for options in ((), ("--wait",))
+    )
+
+    assert (called.code, waiting.code) == (0, 1)
+    for answer in (called, waiting):
+        assert "no scheduler is running: it starts when one does" in answer.out
+
+
 def test_a_trigger_shows_how_to_see_its_state(shell: Shell) -> None:
     github = {"GITHUB_ACTIONS": "true", "GITHUB_ACTOR": "octocat"}
     called = shell("schedule", "trigger", "acme/off", "--reason", "rerun", **github)
