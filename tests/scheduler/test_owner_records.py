@@ -127,7 +127,7 @@ class TestRecords:
             status = await read_schedule_status(connection, ref, lease, scheduling.clock())
         (reason,) = [reason for reason in explain(status) if reason.code == "last-skipped"]
         assert "owner user:maria may not: has left" in reason.message
-        assert "another `owner` in the manifest" in reason.hint
+        assert "change `owner` in the manifest" in reason.hint
 
     async def test_no_transaction_is_open_during_authorisation(
         self, scheduling: Scheduling

@@ -72,7 +72,7 @@ async def statements(scheduling: Scheduling) -> dict[str, dict[str, object]]:
             "still_running": "still_running", "replaced": "replaced", "limit": "limit",
             "tenant_inactive": "tenant_inactive", "tenant_limit": "tenant_limit",
         },
-        "skip": {
+        "skip_late": {
             "at": at, "tenant_ids": ["t1"], "reason_codes": ["limit"], "reasons": ["full"],
             "are_closed": [False], "source_stale": "tenant_source_stale", "limit": "limit",
             "all": False, "most": 1000, "requires": ["saga:work"],
@@ -293,7 +293,7 @@ async def test_the_cost_of_a_claim_does_not_grow_with_executions_that_only_other
     await scheduling.claim(scheduling.replica("one", "work"))
     await scheduling.execute("ANALYZE tenantcron.execution_live")
     given = await statements(scheduling)
-    of_others = ("claim", "skip", "replace", "finish")
+    of_others = ("claim", "skip_late", "replace", "finish")
     few = {name: await explained(scheduling, name, **given[name]) for name in of_others}
     await copied(scheduling, "other", 100_000)
     many = {name: await explained(scheduling, name, **given[name]) for name in of_others}
