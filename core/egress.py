@@ -14,8 +14,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from tenantcron.core.suggest import close_match
 from tenantcron.core.words import shortened
 
 # Only URLs with an IP address need it, and it doubles the import time of this module.
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
     Address = IPv4Address | IPv6Address
     Network = IPv4Network | IPv6Network
+
+# So many entries are searched for a similar name.
+_MANY_HOSTS = 500
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -147,10 +152,10 @@ class Egress(NamedTuple):
             return EgressRefusal("scheme", message, "write https instead")
         entry = url.host if url.scheme == "https" else f"http://{url.host}"
         message = f"{url.host} is not among the hosts that may be called"
+        meant = _similar_host(url.host, self.hosts)
+        hint = f'the platform team can add "{entry}" to allowed_hosts in the [policy] table'
         return EgressRefusal(
-            "host",
-            message,
-            f'the platform team can add "{entry}" to allowed_hosts in the [policy] table',
+            "host", message, f"did you mean {meant}? Otherwise, {hint}" if meant else hint
         )
 
     def _port_refusal(self, url: Url) -> EgressRefusal | None:
@@ -166,6 +171,18 @@ class Egress(NamedTuple):
 
     def _literal_refusal(self, url: Url) -> EgressRefusal | None:
         return self.forbids(bare(url.host)) if is_address(url.host) else None
+
+
+def _similar_host(host: str, entries: Iterable[str]) -> str | None:
+    """Return an allowed host with almost the same name; `*` represents its first labels."""
+    labels, hosts = host.split("."), []
+    for entry in islice(entries, _MANY_HOSTS):
+        name = entry.lower().removeprefix("http://")
+        if not name.startswith("*."):
+            hosts.append(name)
+        elif own := labels[: -name.count(".")]:
+            hosts.append(".".join([*own, name[2:]]))
+    return close_match(host, hosts)
 
 
 def is_listed(scheme: str, host: str, hosts: Iterable[str]) -> bool:

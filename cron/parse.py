@@ -7,6 +7,7 @@ begins with `@`. An expression that never fires is a valid timetable: `analysis`
 import re
 from functools import lru_cache
 
+from tenantcron.core.lookalikes import name_of
 from tenantcron.cron.errors import CronError
 from tenantcron.cron.expression import read_expression
 from tenantcron.cron.macros import read_macro
@@ -50,6 +51,6 @@ def _checked(text: object) -> str:
 
 def _invalid_character(character: str) -> CronError:
     # Shown as an escape: the character may be invisible, or a lone surrogate.
-    shown = f"{character!a} (U+{ord(character):04X})"
+    shown = f"{character!a} ({name_of(character)})"
     message = f"the character {shown} is not allowed in a timetable"
     return CronError(message, "use ASCII letters, digits and symbols, separated by spaces")

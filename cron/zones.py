@@ -5,6 +5,7 @@ only if the package lists it, which also excludes paths, folders and special fil
 `localtime` that `zoneinfo` would open.
 """
 
+import re
 from functools import cache, lru_cache
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -18,6 +19,7 @@ _FOLDER = Path(tzdata.__path__[0])
 # Means "no zone was set" in the database; it is not a place.
 _NOT_A_PLACE = "Factory"
 _SHOWN = 64
+_OFFSET = r"(?:UTC|GMT)?([+-])0?([0-9]|1[0-4])(?::?00)?"
 
 
 class UnknownZoneError(TenantcronError):
@@ -45,6 +47,15 @@ def zone_names() -> frozenset[str]:
     """Return every name that `zone` accepts."""
     names = (_FOLDER / "zones").read_text(encoding="ascii").split()
     return frozenset(names) - {_NOT_A_PLACE}
+
+
+def zone_of_offset(text: str) -> str | None:
+    """Return the zone of an offset in hours, such as +02:00; the sign in its name is inverted."""
+    offset = re.fullmatch(_OFFSET, text, re.ASCII | re.IGNORECASE)
+    if offset is None:
+        return None
+    name = f"Etc/GMT{'-' if offset[1] == '+' else '+'}{offset[2]}"
+    return name if name in zone_names() else None
 
 
 def tz_version() -> str:

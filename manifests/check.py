@@ -18,6 +18,7 @@ from tenantcron.manifests.diagnostics import (
     Span,
 )
 from tenantcron.manifests.document import Document, Syntax, load
+from tenantcron.manifests.language.hints import with_foreign_letter
 from tenantcron.manifests.language.rules import RULES, Severity
 from tenantcron.manifests.language.schemas import schema
 from tenantcron.manifests.language.structure import check_structure, unusable
@@ -29,6 +30,7 @@ from tenantcron.manifests.view import View
 
 # Problems of single keys and numbers; all other problems of the loader concern the document.
 _VALUE_CODES = frozenset({"TC011", "TC012", "TC013"})
+_NAME_IT = "add `tenant:` to the manifest, rename the file, or pass --tenant"
 
 
 class CheckedManifest(NamedTuple):
@@ -74,7 +76,7 @@ def _tenant(manifest: View, hints: TenantHints, faults: list[Fault]) -> TenantId
     at = entry.pointer if entry else ()
     if name is None or not is_tenant_id(name):
         if manifest.faulty.isdisjoint({(), ("tenant",)}):
-            hint = "add `tenant:` to the manifest, rename the file, or pass --tenant"
+            hint = with_foreign_letter(name or "", _NAME_IT)
             faults.append(Fault("TC113", _no_tenant(name), at, hint))
         return None
     if is_reserved(name):

@@ -86,7 +86,7 @@ def _declared(saga: View, named: NamedTimings, reader: TimingReader) -> _Declare
 def _declared_in_one_line(
     saga: View, trigger: View, named: NamedTimings, reader: TimingReader
 ) -> _Declared | None:
-    line = read_short_trigger(str(trigger.value), trigger.pointer)
+    line = read_short_trigger(str(trigger.value), trigger.pointer, saga.text("name"))
     if isinstance(line, Fault):
         reader.faults.append(line)
     if not isinstance(line, ShortTrigger):

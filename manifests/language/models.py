@@ -222,6 +222,12 @@ class AuthSpec(TypedDict, total=False):
     hmac: HmacAuthSpec
 
 
+_AUTH_HINT = {
+    "x-hint": "write `auth: execution_token` for a bearer token, or `auth: {hmac: {secret: {env: "
+    "NAME}}}` for a signature"
+}
+
+
 @with_config(CLOSED)
 class HttpTargetSpec(TypedDict, total=False):
     """An HTTP endpoint that runs the saga."""
@@ -241,7 +247,8 @@ class HttpTargetSpec(TypedDict, total=False):
     ]
     headers: Annotated[dict[str, str], described("Additional request headers.")]
     auth: Annotated[
-        Literal["none", "execution_token"] | Annotated[AuthSpec, AfterValidator(_is_one)],
+        Annotated[Literal["none", "execution_token"], Field(json_schema_extra=_AUTH_HINT)]
+        | Annotated[AuthSpec, AfterValidator(_is_one)],
         described("How requests are authenticated.", default="none"),
     ]
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         "Schema",
         {
             "$defs": dict[str, "Schema"],
+            "title": str,
             "type": str,
             "enum": list[str],
             "const": str | int,

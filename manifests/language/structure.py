@@ -7,15 +7,16 @@ faults, and continues below a fault if the value can still be checked.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from tenantcron.core.lookalikes import to_ascii
 from tenantcron.core.suggest import close_match
 from tenantcron.core.values import JsonValue
 from tenantcron.core.words import shortened
 from tenantcron.manifests.diagnostics import Fault, Pointer
+from tenantcron.manifests.language import hints
+from tenantcron.manifests.language.keywords import compiled, is_allowed, is_type, type_of
 from tenantcron.manifests.language.schemas import SchemaName, schema
 
 if TYPE_CHECKING:
@@ -30,16 +31,6 @@ _TYPE_WORDS = {
     "array": "a list",
     "object": "a mapping",
 }
-# Without float, whose type depends on the value.
-_TYPE_NAMES = {
-    type(None): "null",
-    bool: "boolean",
-    int: "integer",
-    str: "string",
-    list: "array",
-    dict: "object",
-}
-
 # Codes of faults that make a value unusable.
 _UNUSABLE_CODES = frozenset({"TC101", "TC103", "TC104", "TC105", "TC106", "TC107", "TC116"})
 
@@ -76,13 +67,13 @@ def _check(
         yield from _check_alternatives(rule, value, at, suggestions)
     elif "type" not in rule:
         return  # any value: a section of another tool, or part of a payload
-    elif not _is_type(rule["type"], value):
+    elif not is_type(rule["type"], value):
         yield _wrong_type(rule, value, at)
     elif isinstance(value, dict):
         yield from _check_object(rule, value, at, suggestions)
     elif isinstance(value, list):
         yield from _check_array(rule, value, at, suggestions)
-    elif not _is_allowed(rule, value):
+    elif not is_allowed(rule, value):
         yield _invalid_value(rule, value, at)
 
 
@@ -90,12 +81,12 @@ def _check_alternatives(
     rule: Schema, value: JsonValue, at: Pointer, suggestions: Suggestions
 ) -> Iterator[Fault]:
     """Check alternatives, which either differ in type or are all plain values."""
-    fitting = [branch for branch in rule["anyOf"] if _is_type(branch["type"], value)]
+    fitting = [branch for branch in rule["anyOf"] if is_type(branch["type"], value)]
     if isinstance(value, dict | str) and len(fitting) == 1 and "x-expects" not in rule:
         yield from _check(fitting[0], value, at, suggestions)
     elif not fitting:
         yield _wrong_type(rule, value, at, [branch["type"] for branch in rule["anyOf"]])
-    elif not any(_is_allowed(branch, value) for branch in fitting):
+    elif not any(is_allowed(branch, value) for branch in fitting):
         yield _invalid_value(rule, value, at)
 
 
@@ -128,7 +119,8 @@ def _check_object(
         if entry is None:
             yield from _unexpected_key(rule, key, at, suggestions)
         elif item is None and ("type" in entry or "anyOf" in entry):
-            yield _missing_value(rule, entry, (*at, key))
+            misplaced = hints.for_missing_value(entry, key, value)
+            yield _missing_value(rule, entry, (*at, key), misplaced)
         else:
             yield from _check(entry, item, (*at, key), suggestions)
 
@@ -138,7 +130,7 @@ def _entry_rule(rule: Schema, key: str) -> Schema | None:
     if key in rule.get("properties", {}):
         return rule["properties"][key]
     for pattern, entry in rule.get("patternProperties", {}).items():
-        if _compiled(pattern).fullmatch(key):
+        if compiled(pattern).fullmatch(key):
             return entry
     other = rule.get("additionalProperties")
     return other if isinstance(other, dict) else None
@@ -174,15 +166,18 @@ def _unexpected_key(
     if "patternProperties" in rule:
         naming = rule["propertyNames"]
         message = f"`{shortened(key)}` is not {naming['x-expects']}"
-        yield Fault(naming["x-code"], message, (*at, key), at_key=True)
+        hint = hints.for_name(key, next(iter(rule["patternProperties"])))
+        yield Fault(naming["x-code"], message, (*at, key), hint, at_key=True)
     elif rule.get("additionalProperties") is False:
-        meant = suggestions.for_key(key, known)
-        hint = _did_you_mean(meant) if meant else f"{_label(at)} has {', '.join(known)}"
+        meant = suggestions.for_key(to_ascii(key) or key, known)
+        hint = _did_you_mean(meant) if meant else hints.for_unknown_key(key, known)
+        hint = hints.with_foreign_letter(key, hint or f"{_label(at)} has {', '.join(known)}")
         message = f"{_label(at)} has no key `{shortened(key)}`"
         yield Fault("TC101", message, (*at, key), hint, at_key=True)
-    elif near := close_match(key, known):
+    elif near := close_match(to_ascii(key) or key, known):
         message = f"`{key}` is not a key of tenantcron, but resembles `{near}`"
-        yield Fault("TC105", message, (*at, key), _did_you_mean(near), at_key=True)
+        hint = hints.with_foreign_letter(key, _did_you_mean(near))
+        yield Fault("TC105", message, (*at, key), hint, at_key=True)
 
 
 def _did_you_mean(key: str) -> str:
@@ -194,12 +189,13 @@ def _wrong_type(
 ) -> Fault:
     words = " or ".join(dict.fromkeys(_TYPE_WORDS[name] for name in types or [rule["type"]]))
     expected = _expected(rule) if "x-expects" in rule or "enum" in rule else words
-    message = f"{_label(at)} must be {expected}, not {_TYPE_WORDS[_type_of(value)]}"
-    return Fault("TC103", message, at, _type_hint(expected, value))
+    message = f"{_label(at)} must be {expected}, not {_TYPE_WORDS[type_of(value)]}"
+    hint = hints.for_value(rule, value, at[-1]) if at else None
+    return Fault("TC103", message, at, hint or _type_hint(expected, value))
 
 
-def _missing_value(parent: Schema, rule: Schema, at: Pointer) -> Fault:
-    """Report a key without a value; suggest only values that are valid."""
+def _missing_value(parent: Schema, rule: Schema, at: Pointer, hint: str | None) -> Fault:
+    """Report a key without a value; without a better hint, suggest only values that are valid."""
     ways = ["write a value"]
     if rule.get("type") == "array" and "minItems" not in rule:
         ways.append("[] if there are none")
@@ -208,7 +204,7 @@ def _missing_value(parent: Schema, rule: Schema, at: Pointer) -> Fault:
     needed = {*parent.get("required", ()), *_timetables(parent)}
     if at[-1] not in needed:
         ways.append("remove the key")
-    return Fault("TC104", f"{_label(at)} has no value", at, ", or ".join(ways))
+    return Fault("TC104", f"{_label(at)} has no value", at, hint or ", or ".join(ways))
 
 
 def _timetables(rule: Schema) -> list[str]:
@@ -225,8 +221,8 @@ def _type_hint(expected: str, value: JsonValue) -> str | None:
 
 def _invalid_value(rule: Schema, value: JsonValue, at: Pointer) -> Fault:
     message = f"{_label(at)} must be {_expected(rule)}, not {_shown(value)}"
-    meant = close_match(value, rule.get("enum", ())) if isinstance(value, str) else None
-    hint = f"did you mean {meant}?" if meant else rule.get("x-hint")
+    hint = hints.for_text(rule, value) if isinstance(value, str) else None
+    hint = hint or rule.get("x-hint") or hints.for_value(rule, value, at[-1])
     return Fault(rule.get("x-code", "TC106"), message, at, hint)
 
 
@@ -238,41 +234,6 @@ def _expected(rule: Schema) -> str:
     if "maxLength" in rule:
         return f"at most {rule['maxLength']} characters long"
     return f"from {rule['minimum']:g} to {rule['maximum']:g}"
-
-
-def _is_allowed(rule: Schema, value: JsonValue) -> bool:
-    """Whether a plain value of the right type satisfies every keyword."""
-    if "enum" in rule and value not in rule["enum"]:
-        return False
-    if "const" in rule and value != rule["const"]:
-        return False
-    if isinstance(value, str):
-        matches = "pattern" not in rule or _compiled(rule["pattern"]).fullmatch(value) is not None
-        return matches and _within(rule.get("minLength"), len(value), rule.get("maxLength"))
-    if isinstance(value, int | float):
-        return _within(rule.get("minimum"), value, rule.get("maximum"))
-    return True
-
-
-def _within(low: float | None, value: float, high: float | None) -> bool:
-    return (low is None or low <= value) and (high is None or value <= high)
-
-
-def _is_type(name: str, value: JsonValue) -> bool:
-    actual = _type_of(value)
-    return actual == name or (actual == "integer" and name == "number")
-
-
-def _type_of(value: JsonValue) -> str:
-    """Return a value's JSON type; 3.0 is an integer, as in JSON Schema."""
-    if isinstance(value, float):
-        return "integer" if value.is_integer() else "number"
-    return _TYPE_NAMES[type(value)]
-
-
-@lru_cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
 
 
 def _label(at: Pointer) -> str:

@@ -14,6 +14,7 @@ from tenantcron.core.headers import is_reserved_header
 from tenantcron.core.secret_refs import may_use
 from tenantcron.core.words import shortened
 from tenantcron.manifests.diagnostics import Fault, Pointer
+from tenantcron.manifests.language.hints import with_foreign_letter
 from tenantcron.manifests.language.secret_texts import is_secret, secrets_of_query
 from tenantcron.manifests.language.target_views import read_target
 from tenantcron.manifests.policy import Policy
@@ -73,6 +74,7 @@ def _check_url(text: str, policy: Policy, at: Pointer) -> Iterator[Fault]:
     url = read_url(text)
     if url is None:
         hint = "write https://host/path: no user, no fragment, other characters as %XX"
+        hint = with_foreign_letter(text, hint) or hint
         yield Fault("TC401", f"{shortened(text)} is not a URL that can be called", at, hint)
         return
     if (refusal := policy.egress.refusal(url)) is not None:

@@ -9,14 +9,16 @@ from datetime import timedelta
 from itertools import islice
 
 from tenantcron.core.durations import format_duration
+from tenantcron.core.lookalikes import to_ascii
 from tenantcron.core.suggest import close_match
 from tenantcron.core.words import shortened
 from tenantcron.cron.analysis import gap_below
 from tenantcron.cron.errors import CronError
 from tenantcron.cron.parse import parse
 from tenantcron.cron.timetable import Timetable
-from tenantcron.cron.zones import UnknownZoneError, zone, zone_names
+from tenantcron.cron.zones import UnknownZoneError, zone, zone_names, zone_of_offset
 from tenantcron.manifests.diagnostics import Fault, Pointer
+from tenantcron.manifests.language.hints import with_foreign_letter
 from tenantcron.manifests.language.payload import check_payload
 from tenantcron.manifests.language.timetable_rules import TimetableRules
 from tenantcron.manifests.language.translate import InvalidTimeError, translate
@@ -43,6 +45,7 @@ FORMS = ("cron", "every", "daily", "weekly", "monthly", "once", "preset")
 _MANY_NAMES = 500
 _MANY_FAULTS = 20
 _SECOND = timedelta(seconds=1)
+_A_ZONE = "write a name such as Europe/London or UTC"
 
 
 class TimingReader:
@@ -167,11 +170,16 @@ class TimingReader:
 
 
 def _zone_hint(name: str) -> str | None:
+    """Return which zone was meant; an offset is not a zone, because it has no daylight saving."""
+    fixed = zone_of_offset(name)
+    if fixed is not None:
+        return f"write a place such as Europe/Paris, or {fixed} for this offset all year"
     try:
-        zone(name)
+        zone(to_ascii(name) or name)
     except UnknownZoneError as error:
-        return f"did you mean {error.suggestion}?" if error.suggestion else None
-    return None
+        meant = f"did you mean {error.suggestion}?" if error.suggestion else _A_ZONE
+        return with_foreign_letter(name, meant)
+    return with_foreign_letter(name, f"write {to_ascii(name)}")
 
 
 def _place(view: View) -> Pointer:

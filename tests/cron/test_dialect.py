@@ -124,12 +124,12 @@ REJECTED = (
     ),
     Rejected(
         "0\u00a00 * * *",
-        r"the character '\xa0' (U+00A0) is not allowed in a timetable",
+        r"the character '\xa0' (NO-BREAK SPACE, U+00A0) is not allowed in a timetable",
         ASCII_ONLY,
     ),
     Rejected(
         "\u0663 0 * * *",
-        r"the character '\u0663' (U+0663) is not allowed in a timetable",
+        r"the character '\u0663' (ARABIC-INDIC DIGIT THREE, U+0663) is not allowed in a timetable",
         ASCII_ONLY,
     ),
     Rejected(
