@@ -11,7 +11,7 @@ from tenantcron.core.names import TENANT_EXPECTED, is_reserved, is_tenant_id
 from tenantcron.manifests.check import CheckedManifest, TenantHints, check_manifest
 from tenantcron.manifests.diagnostics import START, Diagnostic, Problem
 from tenantcron.manifests.document import Syntax
-from tenantcron.manifests.loading.source import MAX_BYTES
+from tenantcron.manifests.loading.source import MAX_BYTES, too_large
 from tenantcron.manifests.policy import Policy, default_policy, find_policy, load_policy
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -104,9 +104,14 @@ class ManifestFile(NamedTuple):
     content: bytes
     policy: Policy
     asked_for: str | None
+    # The size of a file that is too large, so its content is not complete.
+    excessive: int | None = None
 
     def check(self, now: datetime) -> CheckedFile:
         """Check the manifest."""
+        if self.excessive is not None:
+            problems = (too_large(self.excessive),)
+            return CheckedFile(self.path, CheckedManifest(None, START, None, problems))
         syntax: Syntax = "json" if self.path.suffix.lower() == ".json" else "yaml"
         hints = TenantHints(self.asked_for, self.path.stem)
         checked = check_manifest(self.content, syntax, self.policy, hints, now)
@@ -120,14 +125,17 @@ def read_files(
     if asked_for is not None and (not is_tenant_id(asked_for) or is_reserved(asked_for)):
         raise UsageError(f"--tenant {asked_for!r} is not {TENANT_EXPECTED}")
     for path in paths:
-        yield ManifestFile(path, _read(path), policies.of(path), asked_for)
+        content, excessive = _read(path)
+        yield ManifestFile(path, content, policies.of(path), asked_for, excessive)
 
 
-def _read(file: Path) -> bytes:
-    """Read a file, at most one byte more than allowed, which the loader then reports."""
+def _read(file: Path) -> tuple[bytes, int | None]:
+    """Read a file, at most one byte more than allowed, and its size if that is too large."""
     try:
         with file.open("rb") as stream:
-            return stream.read(MAX_BYTES + 1)
+            content = stream.read(MAX_BYTES + 1)
+            size = os.fstat(stream.fileno()).st_size
+            return content, size if MAX_BYTES < len(content) < size else None
     except OSError as error:
         raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
 

@@ -50,8 +50,7 @@ class Source:
 def decode(content: bytes) -> Source | Problem:
     """Decode UTF-8, or return the problem."""
     if len(content) > MAX_BYTES:
-        message = f"the file has {len(content):,} bytes; the limit is {MAX_BYTES:,}"
-        return Problem("TC002", message, (), START, "move generated data out of the manifest")
+        return too_large(len(content))
     for mark, name in _FOREIGN_MARKS:
         if content.startswith(mark):
             return Problem("TC001", f"the file is {name}", (), START, "save it as UTF-8")
@@ -60,6 +59,12 @@ def decode(content: bytes) -> Source | Problem:
         return Source(content.decode("utf-8").removeprefix("\ufeff"))
     except UnicodeDecodeError as error:
         return _not_utf8(content, error.start)
+
+
+def too_large(size: int) -> Problem:
+    """Return the problem of a file with too many bytes."""
+    message = f"the file has {size:,} bytes; the limit is {MAX_BYTES:,}"
+    return Problem("TC002", message, (), START, "move generated data out of the manifest")
 
 
 def _not_utf8(content: bytes, offset: int) -> Problem:

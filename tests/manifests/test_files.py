@@ -60,6 +60,15 @@ def test_an_unreadable_file_is_a_usage_error(tmp_path: Path) -> None:
         list(read_files([tmp_path], Policies(None), None))
 
 
+def test_a_file_that_is_too_large_is_reported_with_its_real_size(tmp_path: Path) -> None:
+    file = tmp_path / "acme.yaml"
+    file.write_bytes(b"#" * 3_000_000)
+    (read,) = read_files([file], Policies(None), None)
+    checked = read.check(NOW).checked
+    (problem,) = checked.problems
+    assert problem.message == "the file has 3,000,000 bytes; the limit is 1,048,576"
+
+
 def test_json_files_are_read_as_json_and_others_as_yaml(tmp_path: Path) -> None:
     files = [tmp_path / "a.json", tmp_path / "b.yaml"]
     for file in files:
