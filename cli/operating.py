@@ -79,7 +79,7 @@ def operator(database: Database, arguments: argparse.Namespace) -> Operator:
 def bounds_of(given: Settings) -> Bounds:
     """Return the bounds of schedules in the policy of the working directory."""
     policy = policy_in(given.folder, None)
-    return Bounds(policy.minimum_interval, policy.max_schedules_per_tenant)
+    return Bounds(policy.minimum_interval, policy.max_schedules_per_tenant, policy.caps)
 
 
 def add_format(parser: argparse.ArgumentParser, *, has_table: bool = False) -> None:

@@ -303,7 +303,7 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> int:
 
 
 def _bounds(policy: Policy) -> Bounds:
-    return Bounds(policy.minimum_interval, policy.max_schedules_per_tenant)
+    return Bounds(policy.minimum_interval, policy.max_schedules_per_tenant, policy.caps)
 
 
 def _providers(parts: Parts) -> tuple[ScheduleProvider, ...]:

@@ -61,7 +61,7 @@ def check_manifest(
     tenant = _tenant(view, hints, faults)
     rules = TimetableRules(policy.minimum_interval, now)
     reader = TimingReader(rules, policy.max_timeout, faults)
-    schedules = normalise(view, policy.for_tenant(tenant), reader)
+    schedules = normalise(view, tenant, policy, reader)
     located = (_located(fault, loaded.document) for fault in _bounded(faults))
     problems = _relevant([*loaded.problems, *located])
     sound = not any(map(_is_error, problems))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
-from tenantcron.core.names import SagaName, ScheduleName
+from tenantcron.core.names import SagaName, ScheduleName, TenantId
 from tenantcron.core.words import number_of
 from tenantcron.manifests.diagnostics import Fault, Pointer
 from tenantcron.manifests.language.size import check_size
@@ -34,11 +34,33 @@ class _Declared(NamedTuple):
     refers_to: str | None
 
 
-def normalise(manifest: View, policy: Policy, reader: TimingReader) -> tuple[DesiredSchedule, ...]:
+class _Cap(NamedTuple):
+    """How many schedules the tenant may have."""
+
+    number: int
+    tenant: TenantId | None
+
+    def exceeded(self, places: list[Pointer]) -> Fault:
+        """Return the fault of so many schedules, at the first one that is too many."""
+        excess = number_of(len(places) - self.number, "schedule")
+        message = f"the tenant has {number_of(len(places), 'schedule')}, {self.number} are allowed"
+        hint = (
+            f"remove {excess}, or have the platform team write `max_schedules = {len(places)}` in "
+            f"[policy.tenants.{self.tenant or '<tenant>'}]; a limit from `tenant set "
+            "--max-schedules` is in the database: plan and apply use it, validate cannot"
+        )
+        return Fault("TC302", message, places[self.number], hint)
+
+
+def normalise(
+    manifest: View, tenant: TenantId | None, platform: Policy, reader: TimingReader
+) -> tuple[DesiredSchedule, ...]:
     """Return the valid schedules of a manifest by name; add faults to the reader's list."""
     sagas = manifest.get("sagas")
     views = list(sagas.items()) if sagas else []
-    if (excess := _far_too_many(views, policy)) is not None:
+    policy = platform.for_tenant(tenant)
+    cap = _Cap(policy.max_schedules_per_tenant, tenant)
+    if (excess := _far_too_many(views, cap)) is not None:
         reader.faults.append(excess)
         return ()
     own = _own_timings(manifest.get("schedules"), policy, reader)
@@ -50,7 +72,7 @@ def normalise(manifest: View, policy: Policy, reader: TimingReader) -> tuple[Des
     reader.faults.extend(_repeated_sagas(views))
     reader.faults.extend(_repeated_schedules(declared))
     reader.faults.extend(_unused(own, declared))
-    reader.faults.extend(_too_many(declared, policy))
+    reader.faults.extend(_too_many(declared, cap))
     for saga in views:
         reader.faults.extend(check_target(saga, policy))
     desired = [(_desired(entry, policy, reader), entry.at) for entry in declared]
@@ -154,17 +176,17 @@ def _unused(own: NamedTimings, declared: list[_Declared]) -> Iterator[Fault]:
             yield Fault("TC210", message, ("schedules", name), at_key=True)
 
 
-def _too_many(declared: list[_Declared], policy: Policy) -> Iterator[Fault]:
-    if len(declared) > policy.max_schedules_per_tenant:
-        yield _over_the_cap([schedule.at for schedule in declared], policy)
+def _too_many(declared: list[_Declared], cap: _Cap) -> Iterator[Fault]:
+    if len(declared) > cap.number:
+        yield cap.exceeded([schedule.at for schedule in declared])
 
 
-def _far_too_many(sagas: list[View], policy: Policy) -> Fault | None:
+def _far_too_many(sagas: list[View], cap: _Cap) -> Fault | None:
     """Refuse a manifest before its schedules are read, which takes long for thousands of them."""
     triggers = [view for saga in sagas if (view := _scheduled(saga)) is not None]
-    if len(triggers) <= policy.max_schedules_per_tenant + _EXCESS_CHECKED:
+    if len(triggers) <= cap.number + _EXCESS_CHECKED:
         return None
-    return _over_the_cap([trigger.pointer for trigger in triggers], policy)
+    return cap.exceeded([trigger.pointer for trigger in triggers])
 
 
 def _scheduled(saga: View) -> View | None:
@@ -175,13 +197,3 @@ def _scheduled(saga: View) -> View | None:
     if isinstance(trigger.value, str):
         return trigger if trigger.value.partition(":")[0] == OURS else None
     return trigger.get(OURS)
-
-
-def _over_the_cap(places: list[Pointer], policy: Policy) -> Fault:
-    cap = policy.max_schedules_per_tenant
-    message = f"the tenant has {number_of(len(places), 'schedule')}, {cap} are allowed"
-    hint = (
-        "the platform team can raise max_schedules_per_tenant in the [policy] table; a limit from "
-        "`tenant set --max-schedules` is in the database: plan and apply use it, validate cannot"
-    )
-    return Fault("TC302", message, places[cap], hint)

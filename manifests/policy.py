@@ -51,7 +51,7 @@ class Policy(NamedTuple):
     # Secrets that requests may be signed with, as entries such as `env:BILLING_*`.
     allowed_secrets: tuple[str, ...]
     idempotency_retention: timedelta
-    # Caps of single tenants, which only the database has.
+    # Caps of single tenants; those of the database replace those of the policy.
     caps: Mapping[TenantId, int]
     # Runs sagas that have neither a target nor a handler; None: they stay pending.
     default_target: HttpTarget | None = None
@@ -67,6 +67,10 @@ class Policy(NamedTuple):
         """Whether any tenant may call any host."""
         return bool(self.egress.hosts) or any(self.hosts_of_tenants.values())
 
+    def cap_of(self, tenant: TenantId) -> int:
+        """Return how many schedules a tenant may have."""
+        return self.caps.get(tenant, self.max_schedules_per_tenant)
+
     def for_tenant(self, tenant: TenantId | None) -> "Policy":
         """Return the policy of one tenant."""
         own = (self.caps, self.hosts_of_tenants)
@@ -75,7 +79,7 @@ class Policy(NamedTuple):
         hosts = (*self.egress.hosts, *self.hosts_of_tenants.get(tenant, ()))
         return self._replace(
             egress=self.egress._replace(hosts=hosts),
-            max_schedules_per_tenant=self.caps.get(tenant, self.max_schedules_per_tenant),
+            max_schedules_per_tenant=self.cap_of(tenant),
             allowed_secrets=of_tenant(self.allowed_secrets, tenant),
         )
 
@@ -141,7 +145,7 @@ def _read(data: JsonValue, source: str) -> Policy:
         egress=_egress(view, faults),
         allowed_secrets=_texts(view.get("allowed_secrets")),
         idempotency_retention=_duration(view, "idempotency_retention"),
-        caps={},
+        caps=_caps(view.get("tenants")),
         default_target=read_http_target(view.get("default_target")),
         roles=_roles(view.get("roles"), faults),
         hosts_of_tenants=_hosts_of_tenants(view.get("tenants")),
@@ -195,6 +199,12 @@ def _egress(view: View, faults: list[Fault]) -> Egress:
 def _hosts_of_tenants(view: View | None) -> dict[TenantId, tuple[str, ...]]:
     entries = view.entries() if view else ()
     return {TenantId(tenant): _texts(own.get("allowed_hosts")) for tenant, own in entries}
+
+
+def _caps(view: View | None) -> dict[TenantId, int]:
+    entries = view.entries() if view else ()
+    caps = ((TenantId(tenant), own.number("max_schedules")) for tenant, own in entries)
+    return {tenant: cap for tenant, cap in caps if cap is not None}
 
 
 def _roles(view: View | None, faults: list[Fault]) -> dict[str, tuple[str, ...]]:

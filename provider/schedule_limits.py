@@ -7,9 +7,9 @@ quarantined. One of another provider is skipped and reported. The others are ser
 counts the schedules of all providers; those of the manifest come first, then by name.
 """
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import lru_cache
 
@@ -64,6 +64,12 @@ class Bounds:
     floor: timedelta
     # For tenants without their own limit.
     cap: int
+    # Of single tenants, in the policy.
+    caps: Mapping[TenantId, int] = field(default_factory=dict)
+
+    def cap_of(self, tenant: TenantId, stored: int | None) -> int:
+        """Return the limit of a tenant: the stored one, else that of the policy."""
+        return self.caps.get(tenant, self.cap) if stored is None else stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +126,14 @@ async def revisit(database: Database, bounds: Bounds) -> int:
     async with database.transaction() as connection:
         expressions = await provided_cursors.expressions_of_manifests(connection)
         frequent = [text for text in expressions if _gap_below(text, bounds.floor) is not None]
-        return await provided_cursors.revisit(connection, frequent, bounds.cap)
+        return await provided_cursors.revisit(connection, frequent, bounds.cap, bounds.caps)
 
 
 def within(
     tenant: ProvidedTenant, bounds: Bounds, own_cap: int | None, others: int
 ) -> ProvidedTenant:
     """Return a tenant with its allowed schedules, and why others were refused."""
-    cap = bounds.cap if own_cap is None else own_cap
+    cap = bounds.cap_of(tenant.tenant_id, own_cap)
     by_name = sorted(tenant.schedules, key=lambda schedule: schedule.schedule_name)
     gaps = {
         schedule.schedule_name: _gap_below(schedule.cron_expr, bounds.floor) for schedule in by_name
@@ -147,13 +153,12 @@ def within(
 
 
 def quarantined(
-    schedules: Sequence[ProvidedSchedule], bounds: Bounds, own_cap: int | None
+    schedules: Sequence[ProvidedSchedule], floor: timedelta, cap: int
 ) -> tuple[ProvidedSchedule, ...]:
     """Return the schedules of a manifest; those that exceed the bounds have a fault."""
-    cap = bounds.cap if own_cap is None else own_cap
     names = sorted(schedule.schedule_name for schedule in schedules)
     beyond = frozenset(names[cap:])
-    return tuple(_quarantined(schedule, bounds.floor, beyond, cap) for schedule in schedules)
+    return tuple(_quarantined(schedule, floor, beyond, cap) for schedule in schedules)
 
 
 def _quarantined(

@@ -92,7 +92,8 @@ def _provided(tenant: TenantRow, fleet: FleetSchedules, bounds: Bounds | None) -
     rows = () if fault else fleet.rows.get(tenant.id, ())
     schedules = tuple(_schedule(row) for row in rows)
     if bounds is not None:
-        schedules = quarantined(schedules, bounds, tenant.max_schedules)
+        cap = bounds.cap_of(tenant.id, tenant.max_schedules)
+        schedules = quarantined(schedules, bounds.floor, cap)
     return ProvidedTenant(
         tenant_id=tenant.id,
         revision=tenant.schedule_revision,

@@ -53,7 +53,8 @@ class Check:
 
     def check(self, file: ManifestFile) -> Found:
         """Check a manifest."""
-        capped = file._replace(policy=file.policy._replace(caps=self.caps))
+        caps = {**file.policy.caps, **self.caps}
+        capped = file._replace(policy=file.policy._replace(caps=caps))
         found = capped.check(self.now)
         diagnostics = tuple(found.diagnostics)
         desired = found.checked.desired

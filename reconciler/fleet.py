@@ -111,7 +111,7 @@ def _known(
     if made is None:
         return None
     tenant, schedules = made.version.tenant_id, Stored(made.schedules, made.count)
-    if len(schedules) > caps.get(tenant, file.policy.max_schedules_per_tenant):
+    if len(schedules) > caps.get(tenant, file.policy.cap_of(tenant)):
         return None
     desired = DesiredState(tenant, schedules, made.version.checksum, made.version.source_checksum)
     return Prepared(file.path, tenant, desired, ())

@@ -72,7 +72,7 @@ class Work:
     def bounds(self) -> Bounds:
         """The bounds of schedules in the policy."""
         policy = self.service.policy
-        return Bounds(policy.minimum_interval, policy.max_schedules_per_tenant)
+        return Bounds(policy.minimum_interval, policy.max_schedules_per_tenant, policy.caps)
 
     @property
     def bound_to(self) -> TenantId | None:

@@ -110,14 +110,10 @@ async def show(request: Request, visit: Visit) -> Response:
         latest=latest,
         running=running.get(of, 0),
         max_concurrent=cluster.per_tenant if row.max_concurrent is None else row.max_concurrent,
-        max_schedules=_cap(visit, row.max_schedules),
+        max_schedules=visit.work.bounds.cap_of(row.id, row.max_schedules),
         versions=versions,
         State=State,
     )
-
-
-def _cap(visit: Visit, own: int | None) -> int:
-    return visit.work.service.policy.max_schedules_per_tenant if own is None else own
 
 
 def _name(schedule: Registered) -> str:

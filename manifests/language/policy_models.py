@@ -65,6 +65,14 @@ ServiceRole = Annotated[
 class TenantAllowanceSpec(TypedDict, total=False):
     """Additional permissions of one tenant."""
 
+    max_schedules: Annotated[
+        int,
+        described(
+            "The maximum number of schedules of this tenant. Default: max_schedules_per_tenant.",
+            ge=0,
+            le=100_000,
+        ),
+    ]
     allowed_hosts: Annotated[
         list[AllowedHost], described("Additional hosts that HTTP targets of this tenant may call.")
     ]

@@ -331,7 +331,8 @@ _ALL = (
         "too-many-schedules",
         "The tenant has more schedules than the platform allows.",
         "The cap (max_schedules_per_tenant, 20) keeps one tenant from crowding out the others.",
-        "Merge schedules, or ask the platform team to raise the cap.",
+        "Merge schedules, or ask the platform team for a higher `max_schedules` in the table "
+        "[policy.tenants.ID].",
     ),
     Rule(
         "TC303",

@@ -1,6 +1,7 @@
 """Cursors by provider: schedules that no manifest declares, and counts per provider."""
 
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Mapping
 
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -65,7 +66,11 @@ FROM (
         WHERE c.provider = %(provider)s
         GROUP BY c.tenant_id
     ) AS has ON has.tenant_id = w.id
-    WHERE has.is_concerned OR has.number > coalesce(w.max_schedules, %(cap)s)
+    WHERE
+        has.is_concerned
+        OR has.number > coalesce(
+            w.max_schedules, (%(caps)s::jsonb ->> w.id)::integer, %(cap)s
+        )
     ORDER BY w.id
     FOR NO KEY UPDATE OF w SKIP LOCKED
 ) AS wanted
@@ -73,7 +78,14 @@ WHERE t.id = wanted.id AND t.schedule_revision = t.synced_revision
 """
 
 
-async def revisit(connection: AsyncConnection, frequent: Collection[str], cap: int) -> int:
+async def revisit(
+    connection: AsyncConnection, frequent: Collection[str], cap: int, caps: Mapping[TenantId, int]
+) -> int:
     """Mark tenants that exceed the bounds or have quarantined schedules as changed."""
-    parameters = {"provider": MANIFESTS, "frequent": list(frequent), "cap": cap}
+    parameters = {
+        "provider": MANIFESTS,
+        "frequent": list(frequent),
+        "cap": cap,
+        "caps": json.dumps(dict(caps)),
+    }
     return (await connection.exec_driver_sql(_REVISIT, parameters)).rowcount

@@ -149,7 +149,11 @@ def test_the_cap_may_be_reached_but_not_exceeded() -> None:
     (problem,) = check_data(many(21)).problems
     assert (problem.code, problem.pointer) == ("TC302", ("sagas", 20, "trigger"))
     assert problem.message == "the tenant has 21 schedules, 20 are allowed"
-    assert "`tenant set --max-schedules` is in the database" in str(problem.hint)
+    assert problem.hint == (
+        "remove 1 schedule, or have the platform team write `max_schedules = 21` in "
+        "[policy.tenants.acme]; a limit from `tenant set --max-schedules` is in the database: plan "
+        "and apply use it, validate cannot"
+    )
 
 
 def test_the_platform_sets_the_cap() -> None:

@@ -121,6 +121,7 @@ BAD = (
     Bad("allowed_hosts = ['']", "policy.allowed_hosts.0: TC106 "),
     Bad("tenants = { Acme = {} }", "policy.tenants.Acme: TC107 "),
     Bad("tenants = { acme = { max_timeout = '1h' } }", "policy.tenants.acme.max_timeout: TC101 "),
+    Bad("tenants = { acme = { max_schedules = -1 } }", "policy.tenants.acme.max_schedules: TC106 "),
     Bad("tenants = { acme = { allowed_hosts = ['*'] } }", "policy.tenants.acme.allowed_hosts.0: "),
     Bad("allowed_networks = ['10.0.0.1/8']", "policy.allowed_networks.0: TC106 "),
     Bad("allowed_networks = ['10.0.0.0/33']", "policy.allowed_networks.0: TC106 "),
@@ -285,6 +286,19 @@ def test_a_host_of_one_tenant_is_rejected_for_all_others(tmp_path: Path) -> None
     assert found("acme", "meters.acme.example") == []
     assert found("globex", "meters.acme.example") == ["TC402"]
     assert found("acme", "billing.internal") == found("globex", "billing.internal") == []
+
+
+def test_a_tenant_can_have_its_own_cap(tmp_path: Path) -> None:
+    text = "[policy]\nmax_schedules_per_tenant = 2\n[policy.tenants.acme]\nmax_schedules = 3\n"
+    policy = load_policy(policy_file(tmp_path, text))
+
+    def found(tenant: str, number: int) -> list[str]:
+        trigger: JsonValue = {"scheduled": {"every": "1h"}}
+        sagas: JsonValue = [{"name": f"s{index}", "trigger": trigger} for index in range(number)]
+        return codes(check_data({"tenant": tenant, "sagas": sagas}, policy=policy))
+
+    assert (found("acme", 3), found("acme", 4)) == ([], ["TC302"])
+    assert (found("globex", 2), found("globex", 3)) == ([], ["TC302"])
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 from support.cursors import run
 from support.fleet import Fleet, Shell, manifest, numbered
 
+from tenantcron.core.names import TenantId
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.schedule_limits import Bounds, revisit
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
@@ -66,6 +67,19 @@ async def test_the_limit_of_the_tenant_counts_before_the_one_of_the_policy(
     run(database_url, "UPDATE tenantcron.tenant SET max_schedules = 5")
 
     assert set((await synced(fleet, database_url, STRICT)).values()) == {None}
+
+
+async def test_the_policy_can_have_a_cap_for_one_tenant(fleet: Fleet, database_url: str) -> None:
+    await applied(fleet, 5)
+    of_acme = Bounds(timedelta(minutes=15), 3, {TenantId("acme"): 5})
+    assert set((await synced(fleet, database_url, of_acme)).values()) == {None}
+    assert await revisit(fleet.database, of_acme) == 0
+
+    of_another = Bounds(timedelta(minutes=15), 3, {TenantId("globex"): 5})
+    assert await revisit(fleet.database, of_another) == 1
+
+    faults = await synced(fleet, database_url, of_another)
+    assert [name for name, fault in faults.items() if fault] == ["s003", "s004"]
 
 
 async def test_a_schedule_that_obeys_again_is_served_again(fleet: Fleet, database_url: str) -> None:

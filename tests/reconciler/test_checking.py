@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from support.fleet import NIGHTLY, Fleet
+from support.fleet import NIGHTLY, Fleet, numbered
 
 from tenantcron.core.names import TenantId
 from tenantcron.reconciler import checking
@@ -34,6 +34,20 @@ async def test_checks_in_processes_and_in_a_thread_have_the_same_results(
 
     assert elsewhere == here
     assert [codes(source) for source in elsewhere[:3]] == [["TC301"], ["TC302"], []]
+
+
+async def test_a_cap_in_the_database_replaces_the_one_of_the_policy(fleet: Fleet) -> None:
+    text = "[policy]\nmax_schedules_per_tenant = 1\n[policy.tenants.acme]\nmax_schedules = 2\n"
+    (fleet.folder / "tenantcron.toml").write_text(text, encoding="utf-8")
+    fleet.write("acme", numbered(2))
+    await fleet.apply()
+    (allowed,) = await fleet.prepared()
+    assert codes(allowed) == []
+
+    await set_cap(fleet, "acme", 1)
+
+    (refused,) = await fleet.prepared()
+    assert codes(refused) == ["TC302"]
 
 
 async def set_cap(fleet: Fleet, tenant: str, cap: int) -> None:
