@@ -1,6 +1,6 @@
 """Turn the data of a manifest into the desired schedules: resolve names, fill in defaults."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -32,6 +32,8 @@ class _Declared(NamedTuple):
     timing: Timing | None
     at: Pointer
     refers_to: str | None
+    # Declared as `scheduled:<name>`, with the name of a timetable.
+    is_reference: bool = False
 
 
 class _Cap(NamedTuple):
@@ -65,9 +67,8 @@ def normalise(
         return ()
     own = _own_timings(manifest.get("schedules"), policy, reader)
     named = {**policy.presets, **own}
-    declared = [
-        schedule for saga in views if (schedule := _declared(saga, named, reader)) is not None
-    ]
+    found = (_declared(saga, named, reader) for saga in views)
+    declared = list(_unshared_names(schedule for schedule in found if schedule is not None))
     reader.faults.extend(_misplaced_settings(declared))
     reader.faults.extend(_repeated_sagas(views))
     reader.faults.extend(_repeated_schedules(declared))
@@ -117,8 +118,24 @@ def _declared_in_one_line(
         timing = reader.find(line.name, named, trigger.pointer)
     else:
         timing = reader.expression(line.cron, trigger.pointer)
-    refers_to = line.name if line.cron is None else None
-    return _Declared(saga, line.name, timing, trigger.pointer, refers_to)
+    is_reference = line.cron is None
+    refers_to = line.name if is_reference else None
+    return _Declared(saga, line.name, timing, trigger.pointer, refers_to, is_reference)
+
+
+def _unshared_names(declared: Iterable[_Declared]) -> Iterator[_Declared]:
+    """Name schedules after their sagas if a saga before them refers to the same timetable.
+
+    The first one keeps the name of the timetable: a new saga below it must not end its pause.
+    """
+    taken: set[str | None] = set()
+    for schedule in declared:
+        if schedule.is_reference and schedule.name in taken:
+            yield schedule._replace(name=schedule.saga.text("name"))
+        else:
+            yield schedule
+        if schedule.is_reference:
+            taken.add(schedule.name)
 
 
 def _desired(declared: _Declared, policy: Policy, reader: TimingReader) -> DesiredSchedule | None:

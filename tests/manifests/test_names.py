@@ -4,7 +4,14 @@ from dataclasses import dataclass
 from itertools import permutations
 
 import pytest
-from support.manifests import check, check_data, codes, only_schedule, policy_with
+from support.manifests import (
+    check,
+    check_data,
+    check_scheduled,
+    codes,
+    only_schedule,
+    policy_with,
+)
 
 from tenantcron.core.values import JsonValue
 
@@ -120,6 +127,41 @@ def test_two_sagas_may_use_one_timetable_under_different_names() -> None:
     )
     assert checked.desired is not None
     assert [schedule.name for schedule in checked.desired.schedules] == ["b", "nightly"]
+
+
+def shared(*names: str) -> list[tuple[str, str]]:
+    """Return schedules and sagas of a manifest in which these sagas refer to one timetable."""
+    named: JsonValue = {"nightly": {"daily": {"at": "02:00"}, "timezone": "Europe/London"}}
+    listed: JsonValue = [{"name": name, "trigger": "scheduled:nightly"} for name in names]
+    checked = check_data({"schedules": named, "sagas": listed})
+    assert checked.desired is not None, checked.problems
+    assert {schedule.timing.timezone for schedule in checked.desired.schedules} == {"Europe/London"}
+    return [(schedule.name, schedule.saga) for schedule in checked.desired.schedules]
+
+
+def test_further_sagas_that_refer_to_a_timetable_have_schedules_of_their_own_name() -> None:
+    assert shared("report") == [("nightly", "report")]
+    assert shared("report", "rollup") == [("nightly", "report"), ("rollup", "rollup")]
+    assert shared("report", "rollup", "archive") == [
+        ("archive", "archive"),
+        ("nightly", "report"),
+        ("rollup", "rollup"),
+    ]
+
+
+def test_sagas_can_share_a_preset_of_the_policy() -> None:
+    timing = only_schedule(check_scheduled({"every": "1h"})).timing
+    data = sagas("scheduled:hourly", "scheduled:hourly", "scheduled:nightly")
+    checked = check_data(data, policy=policy_with(presets={"hourly": timing, "nightly": timing}))
+    assert checked.desired is not None
+    names = [schedule.name for schedule in checked.desired.schedules]
+    assert names == ["hourly", "nightly", "saga_1"]
+
+
+def test_a_schedule_named_after_its_saga_can_still_clash() -> None:
+    data = sagas("scheduled:nightly", "scheduled:nightly", "scheduled:saga_1:0 2 * * *")
+    presets = {"nightly": only_schedule(check_scheduled({"every": "1h"})).timing}
+    assert codes(check_data(data, policy=policy_with(presets=presets))) == ["TC110"]
 
 
 def test_a_timetable_that_no_saga_refers_to_is_a_warning() -> None:
