@@ -14,15 +14,17 @@ from tenantcron.cli.terminal import Palette, width
 from tenantcron.core.memory import collect_rarely
 from tenantcron.core.words import visible
 from tenantcron.manifests.diagnostics import Diagnostic
-from tenantcron.manifests.files import CheckedFile, TenantsSeen, find_files, policy_files
+from tenantcron.manifests.files import STDIN, CheckedFile, TenantsSeen, find_files, policy_files
 from tenantcron.manifests.language.rules import Severity
 from tenantcron.manifests.many import WORTH_PROCESSES, ManifestChecker
 from tenantcron.service.responses.diagnostics import as_json
 
+_DASH = Path("-")
 _EXAMPLES = """\
 examples:
   tenantcron validate manifests/                    check every manifest in a folder
   tenantcron validate --strict acme.yaml            fail on warnings, too
+  tenantcron validate - < acme.yaml                 check standard input
   tenantcron validate --format github manifests/    annotate a pull request
   tenantcron explain TC301                          explain a code and how to fix it
 """
@@ -32,7 +34,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.description = "Check manifests without a database or network connection."
     parser.epilog = _EXAMPLES
-    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files or folders")
+    words = "files, folders, or - for standard input"
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help=words)
     parser.add_argument("--policy", type=Path, metavar="FILE", help="use this tenantcron.toml")
     parser.add_argument(
         "--tenant", metavar="ID", help="set the tenant of a manifest that does not name one"
@@ -47,20 +50,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Check and report; return 1 if there are errors."""
     collect_rarely()
-    files = find_files(arguments.paths)
-    totals = ValidationTotals(policy_files(files, arguments.policy))
+    files = find_files(path for path in arguments.paths if path != _DASH)
+    stdin = sys.stdin.buffer.read() if _DASH in arguments.paths else None
+    sources = files if stdin is None else [STDIN, *files]
+    totals = ValidationTotals(policy_files(sources, arguments.policy), stdin)
     checker = ManifestChecker(arguments.policy, arguments.tenant, datetime.now(UTC))
-    found = _diagnostics(_with_progress(checker.check_all(files), len(files)), totals)
+    checked = _with_progress(checker.check_all(files), len(files))
+    if stdin is not None:
+        checked = chain([checker.check_stdin(stdin)], checked)
+    found = _diagnostics(checked, totals)
     _WRITERS[arguments.format](found, totals)
     return int(totals.errors > 0 or (arguments.strict and totals.warnings > 0))
 
 
 class ValidationTotals:
-    """The number of checked files, errors and warnings."""
+    """The number of checked files, errors and warnings, and what they were checked with."""
 
-    __slots__ = ("errors", "files", "policies", "warnings")
+    __slots__ = ("errors", "files", "policies", "stdin", "warnings")
 
-    def __init__(self, policies: Sequence[str]) -> None:
+    def __init__(self, policies: Sequence[str], stdin: bytes | None) -> None:
+        # The manifest on standard input, for excerpts: it can be read only once.
+        self.stdin = stdin
         # The policy files; if empty, the default policy applies.
         self.policies = policies
         self.files = 0
@@ -102,7 +112,9 @@ def _with_progress(files: Iterable[CheckedFile], total: int) -> Iterable[Checked
 def _write_text(found: Iterable[list[Diagnostic]], totals: ValidationTotals) -> None:
     paint, columns = Palette(sys.stdout), width()
     for diagnostics in found:
-        for line in text.render(diagnostics, paint, columns):
+        is_stdin = bool(diagnostics) and diagnostics[0].file == STDIN.as_posix()
+        content = totals.stdin if is_stdin else None
+        for line in text.render(diagnostics, paint, columns, content):
             print(line)
     print(text.summary(totals.files, totals.errors, totals.warnings, paint))
     if totals.policies:

@@ -15,6 +15,10 @@ from tenantcron.manifests.loading.source import MAX_BYTES, too_large
 from tenantcron.manifests.policy import Policy, default_policy, find_policy, load_policy
 
 SUFFIXES = (".yaml", ".yml", ".json")
+# Before the suffix, for repositories that have other YAML and JSON files: `acme.manifest.json`.
+_MARK = ".manifest"
+# Represents standard input in diagnostics.
+STDIN = Path("<stdin>")
 
 
 class CheckedFile(NamedTuple):
@@ -113,7 +117,8 @@ class ManifestFile(NamedTuple):
             problems = (too_large(self.excessive),)
             return CheckedFile(self.path, CheckedManifest(None, START, None, problems))
         syntax: Syntax = "json" if self.path.suffix.lower() == ".json" else "yaml"
-        hints = TenantHints(self.asked_for, self.path.stem)
+        stem = None if self.path == STDIN else self.path.stem.removesuffix(_MARK)
+        hints = TenantHints(self.asked_for, stem)
         checked = check_manifest(self.content, syntax, self.policy, hints, now)
         return CheckedFile(self.path, checked)
 
@@ -122,11 +127,16 @@ def read_files(
     paths: Iterable[Path], policies: Policies, asked_for: str | None
 ) -> Iterator[ManifestFile]:
     """Read the files one after the other, without keeping them in memory."""
-    if asked_for is not None and (not is_tenant_id(asked_for) or is_reserved(asked_for)):
-        raise UsageError(f"--tenant {asked_for!r} is not {TENANT_EXPECTED}")
+    require_tenant(asked_for)
     for path in paths:
         content, excessive = _read(path)
         yield ManifestFile(path, content, policies.of(path), asked_for, excessive)
+
+
+def require_tenant(asked_for: str | None) -> None:
+    """Raise UsageError for a --tenant that cannot be a tenant."""
+    if asked_for is not None and (not is_tenant_id(asked_for) or is_reserved(asked_for)):
+        raise UsageError(f"--tenant {asked_for!r} is not {TENANT_EXPECTED}")
 
 
 def _read(file: Path) -> tuple[bytes, int | None]:

@@ -7,7 +7,14 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tenantcron.manifests.files import CheckedFile, Policies, read_files
+from tenantcron.manifests.files import (
+    STDIN,
+    CheckedFile,
+    ManifestFile,
+    Policies,
+    read_files,
+    require_tenant,
+)
 
 # About two seconds of work; for less, starting processes takes longer than it saves.
 WORTH_PROCESSES = 200
@@ -36,6 +43,12 @@ class ManifestChecker(NamedTuple):
         with process_pool("fork" if forks_safely() else "spawn") as pool:
             for files in pool.map(self._check_chunk, chunks):
                 yield from files
+
+    def check_stdin(self, content: bytes) -> CheckedFile:
+        """Check a manifest from standard input, with the policy of the working folder."""
+        require_tenant(self.asked_for)
+        policy = Policies(self.policy).of(STDIN)
+        return ManifestFile(STDIN, content, policy, self.asked_for).check(self.now)
 
     def _check(self, paths: Sequence[Path], policies: Policies) -> Iterator[CheckedFile]:
         for manifest in read_files(paths, policies, self.asked_for):

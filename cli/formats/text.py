@@ -15,9 +15,13 @@ _NEAR = 5_000
 _HIDDEN = "TC407"
 
 
-def render(diagnostics: list[Diagnostic], paint: Palette, columns: int) -> Iterator[str]:
-    """Yield the lines for the diagnostics of a file."""
-    lines = _source_lines(diagnostics[0].file) if diagnostics else []
+def render(
+    diagnostics: list[Diagnostic], paint: Palette, columns: int, content: bytes | None = None
+) -> Iterator[str]:
+    """Yield the lines for the diagnostics of a file; without its content, the file is read."""
+    if not diagnostics:
+        return
+    lines = _lines(Path(diagnostics[0].file).read_bytes() if content is None else content)
     secrets = [found.problem.span for found in diagnostics if found.problem.code == _HIDDEN]
     for diagnostic in diagnostics:
         yield from _head(diagnostic, paint)
@@ -53,8 +57,8 @@ def _head(diagnostic: Diagnostic, paint: Palette) -> Iterator[str]:
     yield f"{margin}{paint('place', '-->')} {place} ({diagnostic.rule.name})"
 
 
-def _source_lines(file: str) -> list[str]:
-    text = Path(file).read_bytes().decode(errors="replace").removeprefix("\ufeff")
+def _lines(content: bytes) -> list[str]:
+    text = content.decode(errors="replace").removeprefix("\ufeff")
     # Not splitlines(): it also splits at characters that YAML and JSON keep inside a line.
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 

@@ -83,6 +83,39 @@ def test_the_tenant_can_be_given(tmp_path: Path) -> None:
     assert main(["validate", "--tenant", "acme", str(other)]) == 1
 
 
+def test_a_dash_reads_standard_input_and_uses_the_policy_of_the_folder(tmp_path: Path) -> None:
+    text = "tenant: acme\n" + WRONG
+    run = tenantcron("validate", "-", cwd=tmp_path, stdin=text)
+    assert run.returncode == 1
+    assert " --> <stdin>:2:28 (interval-below-floor)\n" in run.stdout
+    assert "2 | sagas: [{name: a, trigger: 'scheduled:a:*/5 * * * *'}]\n" in run.stdout
+    assert run.stdout.endswith("1 manifest checked: 1 error, 0 warnings\n")
+
+    written(tmp_path, "tenantcron.toml", "[policy]\nminimum_interval = '5m'\n")
+    run = tenantcron("validate", "-", cwd=tmp_path, stdin=text)
+    assert run.stdout == "1 manifest checked: all good\npolicy: tenantcron.toml\n"
+
+
+def test_standard_input_has_no_file_name_to_take_the_tenant_from(tmp_path: Path) -> None:
+    run = tenantcron("validate", "-", cwd=tmp_path, stdin=GOOD_ONE)
+    assert run.returncode == 1
+    assert "error[TC113] the manifest has no tenant" in run.stdout
+    run = tenantcron("validate", "--tenant", "acme", "-", cwd=tmp_path, stdin=GOOD_ONE)
+    assert (run.returncode, run.stdout) == (0, "1 manifest checked: all good\n")
+    run = tenantcron("validate", "--tenant", "Acme", "-", cwd=tmp_path, stdin=GOOD_ONE)
+    assert run.returncode == 2
+
+
+def test_standard_input_and_files_are_checked_together(tmp_path: Path) -> None:
+    written(tmp_path, "acme.yaml", GOOD_ONE)
+    text = json.dumps({"tenant": "acme", "sagas": []}, indent="\t")
+    run = tenantcron("validate", "--format", "json", ".", "-", cwd=tmp_path, stdin=text)
+    report = json.loads(run.stdout)
+    (found,) = report["diagnostics"]
+    assert (report["files"], found["code"], found["file"]) == (2, "TC501", "acme.yaml")
+    assert found["message"] == "tenant `acme` is declared in <stdin> too"
+
+
 def test_folders_are_searched_and_hidden_ones_are_not(tmp_path: Path) -> None:
     written(tmp_path, "a/b/acme.yml", GOOD_ONE)
     written(tmp_path, "umbrella.json", '{"sagas": []}')

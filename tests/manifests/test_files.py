@@ -80,6 +80,14 @@ def test_json_files_are_read_as_json_and_others_as_yaml(tmp_path: Path) -> None:
     ]
 
 
+def test_a_file_may_have_manifest_before_its_suffix(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("acme.manifest.json", "globex.manifest.yaml")]
+    for file in files:
+        file.write_text('{"sagas": []}', encoding="utf-8")
+    checked = [file.check(NOW).checked for file in read_files(files, Policies(None), None)]
+    assert [(found.tenant, found.problems) for found in checked] == [("acme", ()), ("globex", ())]
+
+
 def test_every_further_manifest_of_a_tenant_is_reported(tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("a.yaml", "b.yaml", "c.yaml", "d.yaml")]
     for file, tenant in zip(files, ("x", "y", "x", "x"), strict=True):

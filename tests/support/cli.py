@@ -11,12 +11,14 @@ def tenantcron(
     cwd: Path | None = None,
     env: dict[str, str] | None = None,
     python: tuple[str, ...] = (),
+    stdin: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command and return its result."""
     return subprocess.run(
         [sys.executable, *python, "-m", "tenantcron", *map(str, arguments)],
         cwd=cwd,
         env=plain_environment() | (env or {}),
+        input=stdin,
         capture_output=True,
         encoding="utf-8",
         errors="replace",
