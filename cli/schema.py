@@ -2,12 +2,12 @@
 
 import argparse
 import sys
-
-from tenantcron.manifests.language.schemas import schema_text
+from pathlib import Path
 
 _EXAMPLES = """\
 examples:
   tenantcron schema > manifest.schema.json
+  tenantcron schema --policy tenantcron.toml > manifest.schema.json
   # yaml-language-server: $schema=manifest.schema.json    as the first line of a manifest
 """
 
@@ -20,10 +20,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "name", nargs="?", choices=["manifest", "policy"], default="manifest", help=words
     )
+    parser.add_argument(
+        "--policy", type=Path, metavar="FILE", help="offer the presets of this tenantcron.toml"
+    )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the schema."""
-    sys.stdout.write(schema_text(arguments.name))
+    from tenantcron.manifests.editor_schema import editor_schema  # noqa: PLC0415 -- only needed here
+    from tenantcron.manifests.policy import load_policy  # noqa: PLC0415 -- as above
+
+    presets = load_policy(arguments.policy).presets if arguments.policy else ()
+    sys.stdout.write(editor_schema(arguments.name, presets))
     return 0

@@ -8,6 +8,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import TypedDictSchema
 
+from tenantcron.core.values import JsonValue
 from tenantcron.manifests.language.models import ManifestSpec
 from tenantcron.manifests.language.policy_models import PolicySpec
 
@@ -39,8 +40,22 @@ def render() -> dict[str, str]:
 
 def _render(model: type, title: str) -> str:
     generated = TypeAdapter(model).json_schema(schema_generator=_Published)
-    schema = {"$schema": _DIALECT} | generated | {"title": title}
+    schema = {"$schema": _DIALECT} | _with_messages(generated) | {"title": title}
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def _with_messages(schema: JsonSchemaValue) -> JsonSchemaValue:
+    """Add what editors show instead of a regular expression or a list of words."""
+    parts = {key: _with_messages_inside(part) for key, part in schema.items()}
+    if "x-expects" in parts:
+        return parts | {"errorMessage": f"must be {parts['x-expects']}"}
+    return parts | ({"errorMessage": parts["x-hint"]} if "x-hint" in parts else {})
+
+
+def _with_messages_inside(part: JsonValue) -> JsonValue:
+    if isinstance(part, dict):
+        return _with_messages(part)
+    return [_with_messages_inside(item) for item in part] if isinstance(part, list) else part
 
 
 def main(folder: Path) -> None:

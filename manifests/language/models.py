@@ -9,7 +9,7 @@ the value of a missing key. The names in the schema have no `Spec` at the end.
 """
 
 from collections.abc import Sized
-from typing import Annotated, Literal, Required, TypeVar
+from typing import Annotated, Any, Literal, Required, TypeVar
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, with_config
 from typing_extensions import TypedDict
@@ -137,7 +137,29 @@ def _has_one_timetable(timing: TimingSpec) -> TimingSpec:
     return timing
 
 
-_ONE_TIMETABLE = {"oneOf": [{"required": [key]} for key in FORMS]}
+# Editors have no readable message for `oneOf`, but show an `errorMessage` for a missing key and for
+# a key that is not allowed.
+_NO_TIMETABLE = {
+    "if": {"properties": dict.fromkeys(FORMS, False)},
+    "then": {
+        "required": [FORMS[0]],
+        "errorMessage": f"add a timetable: one of {', '.join(FORMS)}",
+    },
+}
+_TWO_TIMETABLES = [
+    {
+        "if": {"required": [key]},
+        "then": {
+            "properties": dict.fromkeys(FORMS[position:], False),
+            "errorMessage": f"`{key}` is a timetable, too: keep one of the two",
+        },
+    }
+    for position, key in enumerate(FORMS[:-1], start=1)
+]
+_ONE_TIMETABLE: Any = {
+    "x-one-of": list(FORMS),
+    "allOf": [_NO_TIMETABLE, *_TWO_TIMETABLES],
+}
 OneTiming = Annotated[
     TimingSpec, AfterValidator(_has_one_timetable), Field(json_schema_extra=_ONE_TIMETABLE)
 ]

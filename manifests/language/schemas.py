@@ -40,11 +40,11 @@ if TYPE_CHECKING:
             "minProperties": int,
             "maxProperties": int,
             "anyOf": list["Schema"],
-            "oneOf": list["Schema"],
             "default": str | int | bool,
             "x-code": str,
             "x-expects": str,
             "x-hint": str,
+            "x-one-of": list[str],
         },
         total=False,
     )

@@ -112,7 +112,7 @@ def _check_object(
     rule: Schema, value: dict[str, JsonValue], at: Pointer, suggestions: Suggestions
 ) -> Iterator[Fault]:
     yield from _number_of_keys(rule, value, at)
-    if "oneOf" in rule:
+    if "x-one-of" in rule:
         yield from _timetable_count(rule, value, at)
     for key, item in value.items():
         entry = _entry_rule(rule, key)
@@ -149,8 +149,8 @@ def _number_of_keys(rule: Schema, value: dict[str, JsonValue], at: Pointer) -> I
 
 
 def _timetable_count(rule: Schema, value: dict[str, JsonValue], at: Pointer) -> Iterator[Fault]:
-    """Check `oneOf`, which the models use only to require exactly one timetable."""
-    keys = _timetables(rule)
+    """Check that there is exactly one timetable."""
+    keys = rule["x-one-of"]
     present = [key for key in value if key in keys]
     if not present:
         yield Fault("TC111", f"{_label(at)} has no timetable", at, f"add one of {', '.join(keys)}")
@@ -199,16 +199,12 @@ def _missing_value(parent: Schema, rule: Schema, at: Pointer, hint: str | None) 
     ways = ["write a value"]
     if rule.get("type") == "array" and "minItems" not in rule:
         ways.append("[] if there are none")
-    if rule.get("type") == "object" and not rule.keys() & {"required", "oneOf", "minProperties"}:
+    if rule.get("type") == "object" and not rule.keys() & {"required", "x-one-of", "minProperties"}:
         ways.append("{} if there are none")
-    needed = {*parent.get("required", ()), *_timetables(parent)}
+    needed = {*parent.get("required", ()), *parent.get("x-one-of", ())}
     if at[-1] not in needed:
         ways.append("remove the key")
     return Fault("TC104", f"{_label(at)} has no value", at, hint or ", or ".join(ways))
-
-
-def _timetables(rule: Schema) -> list[str]:
-    return [branch["required"][0] for branch in rule.get("oneOf", ())]
 
 
 def _type_hint(expected: str, value: JsonValue) -> str | None:

@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import example, given, settings
@@ -49,6 +50,41 @@ def test_every_key_has_a_description_for_the_editor(name: SchemaName) -> None:
     for owner in (schema, *schema["$defs"].values()):
         for key, rule in owner.get("properties", {}).items():
             assert {"description", "$ref"} & rule.keys(), key
+
+
+@dataclass(frozen=True)
+class EditorMessage:
+    """A schedule, and what an editor shows."""
+
+    scheduled: JsonValue
+    message: str
+
+
+MESSAGES = (
+    EditorMessage(
+        {"timezone": "UTC"},
+        "add a timetable: one of cron, every, daily, weekly, monthly, once, preset",
+    ),
+    EditorMessage(
+        {"preset": "nightly", "every": "1h"}, "`every` is a timetable, too: keep one of the two"
+    ),
+    EditorMessage({"every": "1 hour"}, "must be a duration such as 90s, 15m, 1h30m or 7d"),
+    EditorMessage({"daily": {"at": "2pm"}}, "must be a time of day such as 02:00"),
+)
+
+
+@pytest.mark.parametrize("case", MESSAGES, ids=lambda case: case.message)
+def test_editors_can_show_a_readable_message(case: EditorMessage) -> None:
+    definitions = json.loads(schema_text("manifest"))["$defs"]
+    conditions = definitions["Trigger"]["properties"]["scheduled"]["allOf"]
+    shown = [
+        condition["then"]["errorMessage"]
+        for condition in conditions
+        if not Draft202012Validator(condition).is_valid(case.scheduled)
+    ]
+    keys = Draft202012Validator({"$defs": definitions, **definitions["Scheduled"]})
+    shown += [error.schema["errorMessage"] for error in keys.iter_errors(case.scheduled)]
+    assert shown == [case.message]
 
 
 @pytest.mark.parametrize("data", GOOD_MANIFESTS)
