@@ -23,8 +23,9 @@ class _Output(Console):
 
 
 def output(*, is_wide: bool = False) -> Console:
-    """Return the console for standard output: plain and not wrapped in a pipe."""
-    return _Output(file=sys.stdout, width=columns_available(is_wide=is_wide), highlight=False)
+    """Return the console for standard output: its width is for tables, sentences never break."""
+    columns = columns_available(is_wide=is_wide)
+    return _Output(file=sys.stdout, width=columns, soft_wrap=True, highlight=False)
 
 
 def columns_available(*, is_wide: bool = False) -> int:

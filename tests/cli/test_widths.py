@@ -77,3 +77,11 @@ def test_no_line_of_a_table_is_wider_than_80_columns(shell: Shell, command: str)
     shown = shell(*command.split(), COLUMNS="80").out.splitlines()
 
     assert [line for line in shown if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("command", ["audit", "limits"])
+def test_a_narrow_terminal_does_not_break_sentences(shell: Shell, command: str) -> None:
+    last = [shell(command, COLUMNS=columns).out.splitlines()[-1] for columns in ("240", "30")]
+
+    assert last[0].split(" since ")[0] == last[1].split(" since ")[0]
+    assert last[1].endswith((": no findings", "running now: 0"))
