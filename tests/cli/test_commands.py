@@ -6,9 +6,11 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from shlex import quote
 
 import pytest
-from support.cli import tenantcron
+from support.cli import plain_environment, tenantcron
+from support.fleet import Shell, manifest, numbered
 from support.manifests import GOOD, MISTAKES
 
 from tenantcron.cli.main import ALIASES, COMMANDS, GROUPS, main
@@ -123,23 +125,52 @@ def test_the_version_is_that_of_the_package() -> None:
     assert (run.returncode, run.stdout) == (0, "tenantcron 0.1.0\n")
 
 
+def first_line_of(command: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command whose reader leaves after the first line."""
+    line = f"set -o pipefail; {quote(sys.executable)} -m tenantcron {command} | head -1"
+    return subprocess.run(
+        ["bash", "-c", line],
+        env=plain_environment() | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 @pytest.mark.parametrize(
     "command",
     [
-        f"validate {MISTAKES}",
-        f"validate --format json {MISTAKES}",
+        f"validate {quote(str(MISTAKES))}",
+        f"validate --format json {quote(str(MISTAKES))}",
         "schema",
         "explain",
         "next '0 * * * *' --count 10000",
     ],
 )
 def test_a_reader_that_closes_the_pipe_causes_no_error(command: str) -> None:
-    line = f"set -o pipefail; '{sys.executable}' -m tenantcron {command} | head -1"
-    run = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    run = first_line_of(command)
     assert run.stderr == ""
     assert len(run.stdout.splitlines()) == 1
     # There are errors, so the pipeline must not report success.
     assert run.returncode != 0 or not command.startswith("validate")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["schedule list", "execution list", "tenant list", "tenant show acme", "history acme"],
+)
+def test_a_reader_that_closes_the_pipe_of_a_list_causes_no_error(
+    tmp_path: Path, database_url: str, command: str
+) -> None:
+    shell = Shell(tmp_path, database_url)
+    (tmp_path / "acme.yaml").write_text(manifest("acme", numbered(20)), encoding="utf-8")
+    assert shell("apply-manifest", ".", "--create-tenants").code == 0
+    assert shell("schedule", "trigger", "acme/s000").code == 0
+
+    run = first_line_of(command, TENANTCRON_DATABASE_URL=database_url)
+
+    assert run.stderr == ""
+    assert run.returncode in (0, 141)
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
