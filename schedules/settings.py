@@ -277,6 +277,16 @@ def write_settings(settings: ScheduleSettings) -> JsonObject:
     }
 
 
+def with_defaults(definition: JsonObject) -> JsonObject:
+    """Return a stored definition with the defaults of settings that it does not contain."""
+    defaults = {
+        key: kind.write(getattr(DEFAULTS, key))
+        for key, kind in SETTINGS.items()
+        if key not in _COLUMNS
+    }
+    return defaults | definition
+
+
 def read_settings(definition: JsonObject) -> ScheduleSettings:
     """Read the settings of a stored definition, which may have been edited manually.
 

@@ -78,16 +78,15 @@ class ZonedTimetable(NamedTuple):
 
 def read_timetable(cron_expr: str) -> Timetable:
     """Read a stored timetable without zone and bounds; a CronError explains what is wrong."""
-    return parse(_split(cron_expr)[0])
+    return parse(split_bounds(cron_expr).expression)
 
 
 # The schedules of a platform share a few timetables.
 @lru_cache(maxsize=4096)
 def zoned_timetable(cron_expr: str, timezone: str) -> ZonedTimetable:
     """Read a stored timetable; a CronError or an UnknownZoneError explains what is wrong."""
-    _, starts, ends = _split(cron_expr)
-    place = zone(timezone)
-    bounds = (_instant(bound, place) for bound in (starts, ends))
+    stored, place = split_bounds(cron_expr), zone(timezone)
+    bounds = (_instant(bound, place) for bound in (stored.starts, stored.ends))
     return ZonedTimetable(read_timetable(cron_expr), place, *bounds)
 
 
@@ -108,13 +107,21 @@ def local_time(text: str) -> str:
     return shown.removesuffix("T00:00")
 
 
-def _split(cron_expr: str) -> tuple[str, str | None, str | None]:
-    """Return the expression and the bounds of a stored timetable."""
+class StoredTimetable(NamedTuple):
+    """The parts of a stored timetable; the bounds are local times."""
+
+    expression: str
+    starts: str | None
+    ends: str | None
+
+
+def split_bounds(cron_expr: str) -> StoredTimetable:
+    """Split a stored timetable into its expression and its bounds; it need not be valid."""
     found = _BOUNDS.fullmatch(cron_expr)
     if found is None:
-        return cron_expr, None, None
-    starts, ends = (None if bound == _OPEN else bound for bound in found.groups()[1:])
-    return found[1], starts, ends
+        return StoredTimetable(cron_expr, None, None)
+    bounds = (None if bound == _OPEN else bound for bound in found.groups()[1:])
+    return StoredTimetable(found[1], *bounds)
 
 
 def _instant(bound: str | None, place: ZoneInfo) -> datetime | None:

@@ -43,17 +43,17 @@ def _within(name: str, old: JsonValue, new: JsonValue) -> Iterator[FieldDifferen
             else:
                 yield FieldDifference(part, _part(old, key), _part(new, key))
     elif old != new:
-        yield FieldDifference(name, _formatted(old), _formatted(new))
+        yield FieldDifference(name, formatted(old), formatted(new))
 
 
 def _part(version: JsonObject, key: str) -> str:
     """Format a key that only one version has: there, null differs from absent."""
     if key not in version:
         return NOTHING
-    return "null" if version[key] is None else _formatted(version[key])
+    return "null" if version[key] is None else formatted(version[key])
 
 
-def _formatted(value: JsonValue) -> str:
+def formatted(value: JsonValue) -> str:
     """Format a value as in a manifest; absent and empty values are a dash."""
     if value in (None, ""):
         return NOTHING

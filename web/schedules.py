@@ -1,14 +1,15 @@
 """The page of a schedule: its timetable, next executions, history and actions."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tenantcron.core.errors import TenantcronError
+from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.scheduler.inspect.schedule_status import (
     ScheduleRef,
     ScheduleStatus,
@@ -17,7 +18,8 @@ from tenantcron.scheduler.inspect.schedule_status import (
 )
 from tenantcron.scheduler.inspect.why import explain
 from tenantcron.scheduler.operate.operator import Operator
-from tenantcron.schedules.timetable import zoned_timetable
+from tenantcron.schedules.settings import with_defaults
+from tenantcron.schedules.timetable import split_bounds, zoned_timetable
 from tenantcron.service.lookups import existing_schedule, visible_tenant
 from tenantcron.service.problems import invalid
 from tenantcron.store.connection.engine import Database
@@ -25,6 +27,7 @@ from tenantcron.store.connection.times import database_time
 from tenantcron.store.rows import execution_history
 from tenantcron.store.rows.execution_history import ExecutionFilter
 from tenantcron.web.clock_changes import ClockChange, clock_changes
+from tenantcron.web.differences import formatted
 from tenantcron.web.plots import HEIGHT, WIDTH, durations
 from tenantcron.web.rendering import rendered, took
 from tenantcron.web.routing import reason_of
@@ -63,6 +66,8 @@ async def show(request: Request, visit: Visit) -> Response:
         visit=visit,
         ref=ref,
         schedule=status,
+        timetable=split_bounds(status.timetable[0]),
+        definition=_definition(status),
         ahead=ahead,
         why=explain(status),
         plot=durations(history),
@@ -81,6 +86,32 @@ def _done(request: Request, status: ScheduleStatus) -> str | None:
     """Return the confirmation of an action, if the schedule confirms it: the URL may be stale."""
     did = request.query_params.get("did", "")
     return DID.get(did) if (status.pause is not None) == (did == "pause") else None
+
+
+class _Definition(NamedTuple):
+    """The definition of a schedule: its settings as text, and its target and payload as JSON."""
+
+    settings: list[tuple[str, str]]
+    target: JsonValue
+    payload: JsonValue
+
+
+def _definition(status: ScheduleStatus) -> _Definition:
+    stored = with_defaults(status.definition)
+    target, payload = stored.pop("target", None), stored.pop("payload")
+    bounds = split_bounds(status.timetable[0])
+    period: JsonObject = {"starts": bounds.starts, "ends": bounds.ends}
+    shown = _flattened({"enabled": status.enabled} | period | stored)
+    return _Definition([(name, formatted(value)) for name, value in shown], target, payload)
+
+
+def _flattened(settings: JsonObject) -> Iterator[tuple[str, JsonValue]]:
+    """Yield the settings; those of a group such as `retry` each on its own."""
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            yield from ((f"{name}.{key}", part) for key, part in value.items())
+        else:
+            yield name, value
 
 
 class _Ahead:

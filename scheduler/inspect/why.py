@@ -15,6 +15,7 @@ from tenantcron.scheduler.inspect.cluster_status import OVERDUE
 from tenantcron.scheduler.inspect.schedule_status import ScheduleStatus, without_runner
 from tenantcron.schedules.execution_reasons import ReasonCode
 from tenantcron.schedules.pause import AUTO_PAUSED
+from tenantcron.schedules.timetable import split_bounds
 from tenantcron.store.rows.execution_history import WAITING, ExecutionRow
 from tenantcron.store.rows.executions import State
 from tenantcron.store.rows.tenants import TenantStatus
@@ -324,7 +325,8 @@ def _advice(row: ExecutionRow, status: ScheduleStatus) -> str:
 
 
 def _timetable(status: ScheduleStatus) -> Iterator[Reason]:
-    expression, timezone = status.timetable
+    cron_expr, timezone = status.timetable
+    expression = split_bounds(cron_expr).expression
     limits = f" It {status.timetable_limits}." if status.timetable_limits else ""
     try:
         ahead = status.next_executions(1)

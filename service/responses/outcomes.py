@@ -8,6 +8,7 @@ from tenantcron.reconciler.drift import Drift
 from tenantcron.reconciler.outcome import ReconcileOutcome, Registered, Status, registered
 from tenantcron.schedules.definition import Definition
 from tenantcron.schedules.pause import Pause
+from tenantcron.schedules.timetable import split_bounds
 from tenantcron.service.responses.diagnostics import as_json
 from tenantcron.service.responses.shapes import (
     ChangeResponse,
@@ -114,10 +115,13 @@ def _definition(definition: Definition | None) -> DefinitionResponse | None:
 
 def schedule(found: Registered) -> ScheduleResponse:
     """Return a schedule with its next executions."""
+    stored = split_bounds(found.definition.cron_expr)
     return {
         "name": found.definition.schedule_name,
         "saga": found.definition.saga_name,
-        "cron": found.definition.cron_expr,
+        "cron": stored.expression,
+        "starts": stored.starts,
+        "ends": stored.ends,
         "timezone": found.definition.timezone,
         "enabled": found.definition.enabled,
         "paused": pause_as_json(found.pause),

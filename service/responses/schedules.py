@@ -6,6 +6,7 @@ from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import MANIFESTS
 from tenantcron.scheduler.inspect.schedule_status import ScheduleRef, ScheduleStatus
 from tenantcron.scheduler.operate.operator import Paused, Resumed, Triggered
+from tenantcron.schedules.timetable import split_bounds
 from tenantcron.service.responses.executions import as_json, iso
 from tenantcron.service.responses.outcomes import pause_as_json
 from tenantcron.service.responses.records import record_as_json
@@ -21,13 +22,16 @@ from tenantcron.store.rows.schedule_cursors import CursorRow
 
 def schedule_status_as_json(status: ScheduleStatus) -> SituationResponse:
     """Return a schedule; its first keys are those of `schedule list`."""
-    cron, timezone = status.timetable
+    cron_expr, timezone = status.timetable
+    stored = split_bounds(cron_expr)
     times, fault = next_or_fault(status)
     return {
         "tenant": status.ref.tenant,
         "name": status.ref.schedule,
         "saga": status.saga,
-        "cron": cron,
+        "cron": stored.expression,
+        "starts": stored.starts,
+        "ends": stored.ends,
         "timezone": timezone,
         "enabled": status.enabled,
         "paused": pause_as_json(status.pause),

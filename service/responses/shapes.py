@@ -81,6 +81,9 @@ class ScheduleResponse(TypedDict):
     name: str
     saga: str
     cron: str
+    # Local times in the time zone of the schedule.
+    starts: str | None
+    ends: str | None
     timezone: str
     enabled: bool
     paused: PauseResponse | None

@@ -20,7 +20,7 @@ from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.reconciler.outcome import Status, registered
 from tenantcron.scheduler.inspect.schedule_status import read_schedule_status, schedule_ref
 from tenantcron.scheduler.inspect.why import explain
-from tenantcron.schedules.timetable import zoned_timetable
+from tenantcron.schedules.timetable import with_bounds, zoned_timetable
 from tenantcron.service.responses.schedules import schedule_status_as_json
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows.schedule_cursors import SharedTimetable
@@ -233,7 +233,8 @@ async def test_status_says_when_a_schedule_starts_ends_and_ended(scheduling: Sch
         async with scheduling.database.transaction() as connection:
             status = await read_schedule_status(connection, ref, lease, scheduling.clock())
         answered = schedule_status_as_json(status)
-        assert answered["cron"] == AFTERNOON
+        bounds = (answered["cron"], answered["starts"], answered["ends"])
+        assert with_bounds(*bounds) == AFTERNOON
         ahead.append(len(answered["next_executions"]))
         return explain(status)[-1].message
 
