@@ -68,8 +68,8 @@ def _done(request: Request, row: ExecutionRow) -> str | None:
     """Return the confirmation of an action, if the execution confirms it: the URL may be stale."""
     did = request.query_params.get("did", "")
     shows = {
-        "trigger": row.actor_source == MANUAL,
-        "retry": not _can(refuse_retry, row),
+        "trigger": row.actor_source == MANUAL and row.state is State.PENDING,
+        "retry": row.state is State.PENDING,
         "cancel": row.state is State.CANCELLED or row.cancel_requested_at is not None,
     }
     return DID[did] if shows.get(did, False) else None

@@ -66,7 +66,9 @@ def rendered(request: Request, template: str, status: int = 200, **values: objec
     """Return a page, or only its live part for a request of htmx."""
     is_part = "hx-request" in request.headers and status == 200 and template in _WITH_LIVE_PART
     name = template.replace(".html", "_live.html") if is_part else template
-    shown = {"path": request.url.path, "is_part": is_part, "did": None, **values}
+    path, query = request.url.path, request.url.query
+    address = f"{path}?{query}" if query else path
+    shown = {"path": path, "address": address, "is_part": is_part, "did": None, **values}
     response = HTMLResponse(environment().get_template(name).render(shown), status)
     response.headers["Content-Security-Policy"] = _POLICY
     # With `no-referrer`, browsers would not send the origin of forms either.

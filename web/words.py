@@ -189,16 +189,13 @@ def _listed(words: Iterable[str]) -> str:
 
 
 def moment(time: datetime | None) -> str:
-    """Format a time in UTC, with seconds if they are not zero."""
-    if time is None:
-        return NOTHING
-    utc = time.astimezone(UTC)
-    return f"{utc:%a %Y-%m-%d %H:%M:%S} UTC" if utc.second else f"{utc:%a %Y-%m-%d %H:%M} UTC"
+    """Format a time in UTC."""
+    return NOTHING if time is None else local_moment(time.astimezone(UTC))
 
 
 def local_moment(time: datetime) -> str:
-    """Format a time in its own time zone."""
-    return f"{time:%a %Y-%m-%d %H:%M %Z}" if not time.second else f"{time:%a %Y-%m-%d %H:%M:%S %Z}"
+    """Format a time in its own time zone, always with seconds: times in a list stay comparable."""
+    return f"{time:%a %Y-%m-%d %H:%M:%S %Z}"
 
 
 def distance(span: timedelta) -> str:

@@ -24,3 +24,25 @@ async def test_the_page_and_the_api_show_how_often_a_worker_was_lost(
 
     assert "<dt>Losses</dt><dd>4 <small>lost with its worker; a suspect" in page
     assert (answer["losses"], answer["suspect"]) == (4, True)
+
+
+async def test_a_confirmation_disappears_when_the_execution_has_moved_on(
+    api: Api, database_url: str
+) -> None:
+    headers = {"Cookie": f"tenantcron_session={await new_token(api.database, 'viewer')}"}
+    async with httpx.AsyncClient(base_url=api.url, headers=headers, timeout=30) as client:
+
+        async def look(state: str, **headers: str) -> str:
+            query(database_url, f"UPDATE tenantcron.execution SET state = '{state}'")  # noqa: S608 -- a state from below
+            page = await client.get(f"/ui/executions/{RUNNING}?did=retry", headers=headers)
+            return page.text
+
+        queued, running = await look("PENDING"), await look("RUNNING")
+        still_queued = await look("PENDING", **{"HX-Request": "true"})
+        dead = await look("DEAD", **{"HX-Request": "true"})
+
+    assert "Queued for retry" in queued
+    assert f'hx-get="/ui/executions/{RUNNING}?did=retry"' in queued
+    assert "Queued for retry" not in running
+    cleared = '<div id="did" hx-swap-oob="innerHTML"></div>'
+    assert (cleared in still_queued, cleared in dead) == (False, True)

@@ -180,11 +180,11 @@ async def test_a_confirmation_is_shown_only_while_it_is_true(api: Api, database_
         for action, path in (("pause", NIGHTLY), ("resume", NIGHTLY), ("retry", dead)):
             done = await client.post(f"{path}/{action}", data=form)
             shown = await client.get(done.headers["location"])
-            assert shown.text.count('role="status"') == 1, action
+            assert shown.text.count('class="did"') == 1, action
         late = await client.get(f"{NIGHTLY}?did=pause")
     for answer in (*made_up, late):
         assert answer.status_code == 200
-        assert 'role="status"' not in answer.text, answer.request.url
+        assert 'class="did"' not in answer.text, answer.request.url
     assert paused(database_url) == []
 
 

@@ -1,8 +1,11 @@
 """Timetables in words."""
 
+from datetime import UTC, datetime
+
 import pytest
 
-from tenantcron.web.words import timetable_in_words
+from tenantcron.cron.zones import zone
+from tenantcron.web.words import local_moment, moment, timetable_in_words
 
 
 @pytest.mark.parametrize(
@@ -42,8 +45,16 @@ from tenantcron.web.words import timetable_in_words
         ("@every 90m", "every 1 hour and 30 minutes"),
         ("@every 1h", "every hour"),
         ("@every 5s", "every 5 seconds"),
-        ("@at 2026-12-01T09:00:00Z", "once, on Tue 2026-12-01 09:00 UTC"),
+        ("@at 2026-12-01T09:00:00Z", "once, on Tue 2026-12-01 09:00:00 UTC"),
     ],
 )
 def test_a_timetable_is_described_in_words(expression: str, words: str) -> None:
     assert timetable_in_words(expression) == words
+
+
+def test_all_times_have_seconds() -> None:
+    time = datetime(2026, 7, 1, 8, tzinfo=UTC)
+
+    assert moment(time) == "Wed 2026-07-01 08:00:00 UTC"
+    assert moment(time.replace(second=7)) == "Wed 2026-07-01 08:00:07 UTC"
+    assert local_moment(time.astimezone(zone("Europe/London"))) == "Wed 2026-07-01 09:00:00 BST"
