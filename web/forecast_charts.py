@@ -113,9 +113,9 @@ class Load:
         return HEIGHT - self.limit / self.top * HEIGHT
 
     @property
-    def quarters_over(self) -> int:
-        """The number of quarters with more executions at once than may run."""
-        return sum(peak > self.limit for peak in self.peaks)
+    def minutes_over(self) -> int:
+        """The number of minutes in which more executions are due than may run at once."""
+        return sum(due > self.limit for due in self.moments)
 
     def bars(self) -> Iterator[Bar]:
         """Yield the bars of the busiest minute of each quarter, split at the limit."""

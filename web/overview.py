@@ -13,10 +13,11 @@ from starlette.responses import RedirectResponse, Response
 from tenantcron.scheduler.inspect.cluster_status import ClusterStatus, read_cluster_status
 from tenantcron.scheduler.inspect.findings import Finding, FindingSeverity
 from tenantcron.scheduler.inspect.health import examine
-from tenantcron.store.rows import execution_history, schedule_cursors, tenants
+from tenantcron.store.rows import execution_history, schedule_counts, tenants
 from tenantcron.store.rows.execution_history import ExecutionFilter, ExecutionRow, Outcomes
 from tenantcron.store.rows.executions import State
-from tenantcron.store.rows.schedule_cursors import SharedTimetable, Totals
+from tenantcron.store.rows.schedule_counts import Totals
+from tenantcron.store.rows.schedule_cursors import SharedTimetable
 from tenantcron.store.rows.tenants import TenantRow
 from tenantcron.web.forecast_charts import (
     DAY,
@@ -101,7 +102,7 @@ async def _read(connection: AsyncConnection, visit: Visit, ahead: LoadAhead) -> 
     now = status.now
     return FleetStatus(
         status=status,
-        totals=await schedule_cursors.totals(connection, now),
+        totals=await schedule_counts.totals(connection, now),
         tenants=await tenants.count_by_status(connection),
         bound_to=None if bound is None else await tenants.find(connection, bound),
         timetables=await ahead.timetables(connection, now, bound),

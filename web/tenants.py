@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from sqlalchemy.ext.asyncio import AsyncConnection
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tenantcron.core.errors import UsageError
 from tenantcron.core.labels import LabelFilter, read_filter
-from tenantcron.core.names import TenantId, is_tenant_id
+from tenantcron.core.names import is_tenant_id
+from tenantcron.core.words import visible
 from tenantcron.reconciler.diff import diff
 from tenantcron.reconciler.document import definitions
 from tenantcron.reconciler.outcome import Registered, live_schedules
@@ -19,12 +19,13 @@ from tenantcron.store.rows import (
     execution_history,
     limits,
     manifest_versions,
+    schedule_counts,
     schedule_cursors,
     tenants,
 )
 from tenantcron.store.rows.executions import State
 from tenantcron.store.rows.tenant_schedules import ScheduleFilter
-from tenantcron.store.rows.tenants import TenantFilter, TenantRow
+from tenantcron.store.rows.tenants import TenantFilter
 from tenantcron.web.differences import differences
 from tenantcron.web.rendering import rendered
 from tenantcron.web.sessions import Visit
@@ -33,38 +34,40 @@ _ROWS: Final = 50
 _SCHEDULES: Final = 200
 _MARKS: Final = 12
 _VERSIONS: Final = 20
+_LONGEST_SEARCH: Final = 64
 _LARGEST: Final = 2**31 - 1
 
 
 async def show_list(request: Request, visit: Visit) -> Response:
     """Show the tenants that the viewer may see, ordered by id."""
-    wanted = request.query_params.get("from", "")
-    after = wanted if is_tenant_id(wanted) else None
+    position, find = request.query_params.get("from", ""), searched_text(request)
+    after = position if is_tenant_id(position) else None
     label = request.query_params.get("label", "").strip()
     labels, problem = _filters(label)
-    seen = TenantFilter(labels=labels, only=visit.work.bound_to)
+    seen = TenantFilter(labels=labels, only=visit.work.bound_to, containing=find.lower())
     async with visit.work.reading.transaction() as connection:
         rows = await tenants.page(connection, seen, after=after, limit=_ROWS + 1)
-        exact = None if labels else await _exact(connection, visit, after)
         running = await execution_history.running_by_tenant(connection)
         cluster = await limits.read(connection)
-        counts = await schedule_cursors.numbers(connection, [row.id for row in rows])
-        counts |= await schedule_cursors.numbers(connection, [exact.id] if exact else [])
-    is_search = "find" in request.query_params
-    shown = [exact, *rows] if exact and is_search else list(rows)
+        counts = await schedule_counts.by_tenant(connection, [row.id for row in rows])
     return rendered(
         request,
         "tenants.html",
         visit=visit,
-        rows=shown[:_ROWS],
-        next=shown[_ROWS - 1].id if len(shown) > _ROWS else None,
-        wanted=wanted,
+        rows=rows[:_ROWS],
+        next=rows[_ROWS - 1].id if len(rows) > _ROWS else None,
+        find=find,
         label=label,
         problem=problem,
         running=running,
         counts=counts,
         limits=cluster,
     )
+
+
+def searched_text(request: Request) -> str:
+    """Return the text to search for; escaped, because Postgres cannot store every character."""
+    return visible(request.query_params.get("find", "").strip())[:_LONGEST_SEARCH]
 
 
 def _filters(label: str) -> tuple[list[LabelFilter], str | None]:
@@ -77,19 +80,15 @@ def _filters(label: str) -> tuple[list[LabelFilter], str | None]:
         return [], str(error)
 
 
-async def _exact(connection: AsyncConnection, visit: Visit, wanted: str | None) -> TenantRow | None:
-    if wanted is None or not visit.work.sees(TenantId(wanted)):
-        return None
-    return await tenants.find(connection, TenantId(wanted))
-
-
 async def show(request: Request, visit: Visit) -> Response:
     """Show a tenant."""
     of = visible_tenant(visit.work, request.path_params["tenant"])
+    find = searched_text(request)
+    wanted = ScheduleFilter(containing=find.lower())
     async with visit.work.reading.transaction() as connection:
         row = await existing_tenant(connection, of)
         now = await database_time(connection)
-        found = await page_of_schedules(connection, row, ScheduleFilter(), None, _SCHEDULES + 1)
+        found = await page_of_schedules(connection, row, wanted, None, _SCHEDULES + 1)
         paused = await schedule_cursors.pauses(connection, [of])
         faults = await schedule_cursors.faults(connection, [of])
         schedules = live_schedules(state_of(row, found, paused, faults), now)
@@ -97,6 +96,7 @@ async def show(request: Request, visit: Visit) -> Response:
             connection, of, [_name(schedule) for schedule in schedules], _MARKS
         )
         cluster = await limits.read(connection)
+        counts = await schedule_counts.by_tenant(connection, [of])
         running = await execution_history.running_by_tenant(connection)
         versions = await manifest_versions.page(connection, of, before=None, limit=_VERSIONS)
     return rendered(
@@ -107,6 +107,8 @@ async def show(request: Request, visit: Visit) -> Response:
         now=now,
         schedules=schedules[:_SCHEDULES],
         more=len(schedules) > _SCHEDULES,
+        find=find,
+        count=counts[of],
         latest=latest,
         running=running.get(of, 0),
         max_concurrent=cluster.per_tenant if row.max_concurrent is None else row.max_concurrent,

@@ -130,10 +130,12 @@ async def _read(
 
 @dataclass(frozen=True, slots=True)
 class ScheduleFilter:
-    """A filter of schedules; None matches everything."""
+    """A filter of schedules; None and "" match everything."""
 
     saga: str | None = None
     enabled: bool | None = None
+    # A part of the name.
+    containing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,10 @@ async def page(
         statement = statement.where(found.c.saga_name == filters.saga)
     if filters.enabled is not None:
         statement = statement.where(found.c.enabled == filters.enabled)
+    if filters.containing:
+        # It reads the schedules of a single tenant, of which there are at most `max_schedules`.
+        contains = found.c.schedule_name.contains(filters.containing, autoescape=True)
+        statement = statement.where(contains)
     rows = await of_tenant(connection, tenant.schema_name).execute(statement)
     return [
         ListedSchedule(row.id, {name: row._mapping[name] for name in DEFINITION}, row.provider)

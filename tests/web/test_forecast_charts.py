@@ -35,7 +35,7 @@ def test_executions_over_the_limit_are_shown_a_day_ahead() -> None:
     assert [bar.title for bar in load.bars() if bar.kind == "over"] == [
         "02:00 to 02:15 UTC: 30 due, 30 in the busiest minute, over the limit of 20"
     ]
-    assert load.quarters_over == 1
+    assert load.minutes_over == 1
     assert (load.total, load.schedules, load.omitted) == (30, 30, 0)
 
 
@@ -80,6 +80,12 @@ def test_a_daily_schedule_is_due_once_in_the_next_24_hours(minute: int) -> None:
     due = datetime(2026, 12, 1 if minute < 30 else 2, 1, 30, tzinfo=UTC)
     assert (load.total, sum(load.moments), hour.since) == (1, 1, due.replace(minute=0))
     assert now < due < end_of_day_ahead(now)
+
+
+@pytest.mark.parametrize("minute", [0, 7, 14])
+def test_a_day_over_the_limit_has_1440_minutes(minute: int) -> None:
+    load = compute_load([SharedTimetable("* * * * *", "UTC", 30)], NOW.replace(minute=minute), 20)
+    assert load.minutes_over == 24 * 60
 
 
 def test_omitted_schedules_are_counted() -> None:

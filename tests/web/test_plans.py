@@ -5,7 +5,9 @@ from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
 
+import pytest
 from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
 from support.explaining import explained
 from support.history import add_history
 from support.scheduling import Scheduling
@@ -14,9 +16,10 @@ from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.times import database_time
-from tenantcron.store.rows import audit_records, execution_history, schedule_cursors
+from tenantcron.store.rows import audit_records, execution_history, schedule_cursors, tenants
 from tenantcron.store.rows.execution_history import ExecutionFilter
 from tenantcron.store.rows.executions import State
+from tenantcron.store.rows.tenants import TenantFilter
 from tenantcron.web.forecast_charts import ENDED, QUARTER
 
 HISTORY = 20_000
@@ -85,6 +88,33 @@ _RECORDS = text(
 )
 
 
+async def test_a_search_for_tenants_reads_a_limited_part_of_the_index(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenants, "MOST_SEARCHED", 50)
+    async with database.transaction() as connection:
+        await connection.execute(_TENANTS)
+        await connection.execute(text("ANALYZE tenantcron.tenant"))
+
+    async def search(session: AsyncConnection) -> list[str]:
+        wanted = TenantFilter(containing="9")
+        found = await tenants.page(session, wanted, after="f1010", limit=11)
+        return [row.id for row in found]
+
+    plan = await explained(database, search)
+    async with database.transaction() as connection:
+        assert await search(connection) == ["f1019", "f1029", "f1039", "f1049", "f1059"]
+    assert "tenant_pkey" in plan
+    assert "Seq Scan" not in plan
+    assert "Sort" not in plan
+
+
+_TENANTS = text(
+    "INSERT INTO tenantcron.tenant (id, schema_name, created_at, updated_at)"
+    " SELECT 'f' || n, 'tenant_f' || n, now(), now() FROM generate_series(1001, 4000) AS n"
+)
+
+
 async def test_due_timetables_are_read_by_their_index(database: Database, tmp_path: Path) -> None:
     scheduling = Scheduling(database, Settings(folder=tmp_path))
     await scheduling.schedules(3_000, "0 0 1 1 *")
@@ -100,7 +130,7 @@ async def test_due_timetables_are_read_by_their_index(database: Database, tmp_pa
         ),
     )
     assert "schedule_cursor_due_idx" in plan
-    assert "Seq Scan" not in plan
+    assert not re.search('"Seq Scan"[^{]*"Relation Name": "schedule_cursor"', plan)
     async with database.transaction() as connection:
         found = await schedule_cursors.due_before(
             connection, until, at=scheduling.clock.now, most=3
