@@ -1,8 +1,7 @@
-"""The application of the API: routes, problems and the OpenAPI description."""
+"""The application of the API: its routes and problems."""
 
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
-from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -10,20 +9,19 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 
 from tenantcron.api import executions, manifests, records, schedules, status, tenants, tokens
+from tenantcron.api.description import PREFIX, DescribedApi, operation_id
 from tenantcron.api.middleware import Edge
 from tenantcron.api.replies import problem_reply
-from tenantcron.api.routing import BEARER, IF_NONE_MATCH, PROBLEM_SCHEMA
 from tenantcron.service.problems import ApiProblem, invalid
 from tenantcron.service.work import Service
 
 _CODE_OF_STATUS = {404: "TC703", 405: "TC712", 413: "TC706", 415: "TC713"}
-_PREFIX = "/v1"
 _V1 = (tenants, schedules, executions, manifests, records, tokens)
 
 
 def create_app(service: Service) -> FastAPI:
     """Return the application that serves a service."""
-    app = _Described(
+    app = DescribedApi(
         title="tenantcron",
         version=version("tenantcron"),
         # The documentation pages of FastAPI load scripts from another site.
@@ -31,9 +29,10 @@ def create_app(service: Service) -> FastAPI:
         redoc_url=None,
         # A redirect would repeat the `Host` of the request, which the caller chooses.
         redirect_slashes=False,
+        generate_unique_id_function=operation_id,
     )
     app.state.service = service
-    first = APIRouter(prefix=_PREFIX)
+    first = APIRouter(prefix=PREFIX)
     for module in _V1:
         first.include_router(module.router)
     app.include_router(first)
@@ -43,34 +42,6 @@ def create_app(service: Service) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _validation_failed)
     app.add_exception_handler(HTTPException, _framework_error)
     return app
-
-
-class _Described(FastAPI):
-    """FastAPI with our problems in its OpenAPI description."""
-
-    def openapi(self) -> dict[str, Any]:
-        """Return the OpenAPI description."""
-        if self.openapi_schema is not None:
-            return self.openapi_schema
-        described = super().openapi()
-        schemas = described.setdefault("components", {}).setdefault("schemas", {})
-        schemas["ApiProblem"] = PROBLEM_SCHEMA
-        # FastAPI adds its own error types, which are never sent.
-        for unused in ("HTTPValidationError", "ValidationError"):
-            schemas.pop(unused, None)
-        described["components"]["securitySchemes"] = {"bearer": BEARER}
-        for path, operations in described["paths"].items():
-            if path.startswith(_PREFIX):
-                _complete(operations)
-        return described
-
-
-def _complete(operations: dict[str, Any]) -> None:
-    """Add the security and the headers that all operations share."""
-    for method, operation in operations.items():
-        operation["security"] = [{"bearer": []}]
-        if method == "get":
-            operation.setdefault("parameters", []).append(IF_NONE_MATCH)
 
 
 async def _validation_failed(_: Request, error: Exception) -> Response:

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from tenantcron.api.inputs import (
     DEFAULT_LIMIT,
+    NO_REASON,
     After,
     Limit,
     Moment,
@@ -68,7 +69,7 @@ async def list_executions(
 
 
 @router.get("/{execution:word}", response_model=ExecutionDetailsResponse, responses=READ)
-async def show_execution(
+async def get_execution(
     request: Request,
     work: Reader,
     execution: ExecutionPath,
@@ -86,7 +87,7 @@ async def show_execution(
     responses=_OPERATED,
     dependencies=REPEATABLE,
 )
-async def retry(
+async def retry_execution(
     request: Request,
     work: OperatorOf,
     execution: ExecutionPath,
@@ -107,11 +108,11 @@ async def retry(
     responses=_OPERATED,
     dependencies=REPEATABLE,
 )
-async def cancel(
+async def cancel_execution(
     request: Request,
     work: OperatorOf,
     execution: ExecutionPath,
-    body: OptionalReason,
+    body: OptionalReason = NO_REASON,
 ) -> Response:
     """Cancel a pending execution; request a running one to stop."""
     await require_execution(work, execution)

@@ -2,7 +2,7 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from fastapi import Header, Path, Query
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -83,9 +83,10 @@ Revision = Annotated[
     Query(ge=0, le=_LARGEST_REVISION, description="The expected revision of the tenant; else 409."),
 ]
 IfNew = Annotated[
-    Literal["*"] | None,
+    str | None,
     Header(
         alias="If-None-Match",
+        pattern=r"^\*$",
         description="`*` if the tenant must not exist yet; else 409.",
     ),
 ]
@@ -159,6 +160,9 @@ class OptionalReason(_Body):
     """The optional reason of an operation."""
 
     reason: Reason | None = None
+
+
+NO_REASON: Final = OptionalReason()
 
 
 class Deprovision(RequiredReason):

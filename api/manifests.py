@@ -32,7 +32,7 @@ from tenantcron.reconciler.sources import Prepared
 from tenantcron.service.lookups import visible_tenant
 from tenantcron.service.problems import ApiProblem, invalid
 from tenantcron.service.responses.outcomes import answer
-from tenantcron.service.responses.shapes import OutcomesAnswer
+from tenantcron.service.responses.shapes import ManifestResultResponse
 from tenantcron.service.roles import Permission
 from tenantcron.service.work import Work
 from tenantcron.store.connection.engine import Database
@@ -47,18 +47,18 @@ _SUFFIXES: Final = {_JSON: (".json",)} | dict.fromkeys(_YAML, (".yaml", ".yml"))
 _BODY: Final[dict[str, Any]] = {
     "requestBody": {
         "required": True,
-        "description": "The manifest.",
-        "content": {
-            "application/yaml": {"schema": {"type": "string"}},
-            _JSON: {"schema": {"type": "object"}},
-        },
+        # Generators of clients know JSON only.
+        "description": "The manifest. YAML is accepted as well, as `application/yaml`.",
+        "content": {_JSON: {"schema": {"type": "object", "title": "Manifest"}}},
     }
 }
 _ANSWERED: Final = problems(404, 409, 415)
 
 
-@router.post(":plan", response_model=OutcomesAnswer, responses=_ANSWERED, openapi_extra=_BODY)
-async def plan(
+@router.post(
+    ":plan", response_model=ManifestResultResponse, responses=_ANSWERED, openapi_extra=_BODY
+)
+async def plan_manifest(
     request: Request,
     work: Planner,
     tenant: TenantPath,
@@ -80,12 +80,12 @@ async def plan(
 
 @router.post(
     ":apply",
-    response_model=OutcomesAnswer,
+    response_model=ManifestResultResponse,
     responses=_ANSWERED | problems(412),
     dependencies=GUARDED,
     openapi_extra=_BODY,
 )
-async def apply(
+async def apply_manifest(
     request: Request,
     work: Deployer,
     tenant: TenantPath,

@@ -27,7 +27,11 @@ from tenantcron.core.words import visible
 from tenantcron.scheduler.inspect.schedule_status import UnknownError, existing_tenant
 from tenantcron.service.lookups import visible_tenant
 from tenantcron.service.responses.records import document_as_json, record_as_json, version_as_json
-from tenantcron.service.responses.shapes import DocumentResponse, RecordPage, VersionPage
+from tenantcron.service.responses.shapes import (
+    AuditRecordPage,
+    ManifestVersionDetailsResponse,
+    ManifestVersionPage,
+)
 from tenantcron.store.rows import audit_records, manifest_versions
 from tenantcron.store.rows.audit_records import AuditFilter, AuditPlace, AuditRow
 from tenantcron.store.schema import tenant_objects
@@ -35,8 +39,8 @@ from tenantcron.store.schema import tenant_objects
 router = APIRouter(prefix="/tenants/{tenant:word}", tags=["records"])
 
 
-@router.get("/manifest-versions", response_model=VersionPage, responses=READ)
-async def list_versions(
+@router.get("/manifest-versions", response_model=ManifestVersionPage, responses=READ)
+async def list_manifest_versions(
     request: Request,
     work: Reader,
     tenant: TenantPath,
@@ -62,10 +66,10 @@ async def list_versions(
 
 @router.get(
     "/manifest-versions/{version:word}",
-    response_model=DocumentResponse,
+    response_model=ManifestVersionDetailsResponse,
     responses=READ,
 )
-async def show_version(
+async def get_manifest_version(
     request: Request,
     work: Reader,
     tenant: TenantPath,
@@ -81,8 +85,8 @@ async def show_version(
     return conditional_reply(request, {**document_as_json(*found)})
 
 
-@router.get("/audit-records", response_model=RecordPage, responses=READ)
-async def list_records(
+@router.get("/audit-records", response_model=AuditRecordPage, responses=READ)
+async def list_audit_records_of_tenant(
     request: Request,
     work: Reader,
     tenant: TenantPath,

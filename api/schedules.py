@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from tenantcron.api.inputs import (
     DEFAULT_LIMIT,
+    NO_REASON,
     After,
     Limit,
     OptionalReason,
@@ -42,8 +43,8 @@ from tenantcron.service.responses.schedules import (
 from tenantcron.service.responses.shapes import (
     PausedResponse,
     ResumedResponse,
+    ScheduleDetailsResponse,
     SchedulePage,
-    SituationResponse,
     TriggeredResponse,
     WhyResponse,
 )
@@ -100,8 +101,8 @@ def _name(schedule: Registered) -> list[str]:
     return [schedule.definition.schedule_name]
 
 
-@router.get("/{schedule:word}", response_model=SituationResponse, responses=READ)
-async def show_schedule(
+@router.get("/{schedule:word}", response_model=ScheduleDetailsResponse, responses=READ)
+async def get_schedule(
     request: Request,
     work: Reader,
     tenant: TenantPath,
@@ -115,7 +116,7 @@ async def show_schedule(
 
 
 @router.get("/{schedule:word}/why", response_model=WhyResponse, responses=READ)
-async def why(
+async def explain_schedule(
     request: Request,
     work: Reader,
     tenant: TenantPath,
@@ -134,7 +135,7 @@ async def why(
     responses=_OPERATED,
     dependencies=REPEATABLE,
 )
-async def pause(
+async def pause_schedule(
     request: Request,
     work: OperatorOf,
     tenant: TenantPath,
@@ -159,12 +160,12 @@ async def pause(
     responses=_OPERATED,
     dependencies=REPEATABLE,
 )
-async def resume(
+async def resume_schedule(
     request: Request,
     work: OperatorOf,
     tenant: TenantPath,
     schedule: SchedulePath,
-    body: OptionalReason,
+    body: OptionalReason = NO_REASON,
 ) -> Response:
     """Resume a schedule. Occurrences of the pause are not fired."""
     ref = await existing_schedule(work, tenant, schedule)
@@ -182,12 +183,12 @@ async def resume(
     responses=_OPERATED,
     dependencies=REPEATABLE,
 )
-async def trigger(
+async def trigger_schedule(
     request: Request,
     work: OperatorOf,
     tenant: TenantPath,
     schedule: SchedulePath,
-    body: OptionalReason,
+    body: OptionalReason = NO_REASON,
 ) -> Response:
     """Run a schedule once, now, in addition to its timetable."""
     ref = await existing_schedule(work, tenant, schedule)

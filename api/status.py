@@ -28,13 +28,13 @@ class Readiness(TypedDict):
 
 
 @router.get("/healthz", response_model=Health)
-async def healthz() -> Response:
+async def check_liveness() -> Response:
     """Check that the process responds; does not use the database."""
     return json_reply({"healthy": True})
 
 
 @router.get("/readyz", response_model=Readiness, responses=problems())
-async def readyz(request: Request) -> Response:
+async def check_readiness(request: Request) -> Response:
     """Check that requests can be served."""
     service: Service = request.app.state.service
     async with service.database.transaction() as connection:

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from tenantcron.api import inputs
 from tenantcron.api.inputs import (
     DEFAULT_LIMIT,
+    NO_REASON,
     After,
     Deprovision,
     LabelQuery,
@@ -61,7 +62,7 @@ async def list_tenants(
 
 
 @router.get("/tenants/{tenant:word}", response_model=TenantResponse, responses=READ)
-async def show_tenant(
+async def get_tenant(
     request: Request,
     work: Reader,
     tenant: TenantPath,
@@ -105,7 +106,7 @@ async def create_tenant(
     responses=_CHANGED,
     dependencies=GUARDED,
 )
-async def change_tenant(
+async def update_tenant(
     request: Request,
     work: Admin,
     tenant: TenantPath,
@@ -127,7 +128,7 @@ async def change_tenant(
     responses=_CHANGED,
     dependencies=GUARDED,
 )
-async def suspend(
+async def suspend_tenant(
     request: Request,
     work: Admin,
     tenant: TenantPath,
@@ -145,11 +146,11 @@ async def suspend(
     responses=_CHANGED,
     dependencies=GUARDED,
 )
-async def resume(
+async def resume_tenant(
     request: Request,
     work: Admin,
     tenant: TenantPath,
-    body: OptionalReason,
+    body: OptionalReason = NO_REASON,
 ) -> Response:
     """Resume a tenant. Occurrences of the suspension are not fired."""
     return await _change(
@@ -163,7 +164,7 @@ async def resume(
     responses=_CHANGED,
     dependencies=GUARDED,
 )
-async def deprovision(
+async def deprovision_tenant(
     request: Request,
     work: Admin,
     tenant: TenantPath,

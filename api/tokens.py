@@ -46,7 +46,7 @@ _BODY: Final[dict[str, Any]] = {
 }
 
 
-class Introspected(TypedDict):
+class TokenIntrospection(TypedDict):
     """Whether a token is active, and its claims if so."""
 
     active: bool
@@ -76,11 +76,11 @@ class RenewedToken(TypedDict):
 
 @router.post(
     "/tokens:introspect",
-    response_model=Introspected,
+    response_model=TokenIntrospection,
     responses=problems(404, 415),
     openapi_extra=_BODY,
 )
-async def introspect(request: Request) -> Response:
+async def introspect_token(request: Request) -> Response:
     """Return whether an execution token is active, and its claims."""
     service: Service = request.app.state.service
     bearer = bearer_of(request)
@@ -105,7 +105,7 @@ async def introspect(request: Request) -> Response:
 
 
 @router.post("/tokens:renew", response_model=RenewedToken, responses=problems(404))
-async def renew(request: Request) -> Response:
+async def renew_token(request: Request) -> Response:
     """Return a new token for the one in the request."""
     service: Service = request.app.state.service
     token = bearer_of(request)
@@ -192,9 +192,9 @@ def _counted_as(proof: Proof) -> str:
     return f"execution:{proof.execution}"
 
 
-def _claims(proof: Proof, issuer: str) -> Introspected:
+def _claims(proof: Proof, issuer: str) -> TokenIntrospection:
     issued_at = int(proof.issued_at.timestamp())
-    claims: Introspected = {
+    claims: TokenIntrospection = {
         "active": True,
         "token_type": "Bearer",
         "iss": issuer,

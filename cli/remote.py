@@ -32,7 +32,12 @@ from tenantcron.manifests.files import ManifestFile, declared_in_several, find_f
 from tenantcron.manifests.files import Policies as LocalPolicies
 from tenantcron.reconciler.plan_keys import PlanKeys, plan_keys
 from tenantcron.service.responses.diagnostics import as_json
-from tenantcron.service.responses.shapes import ErrorResponse, OutcomesAnswer, Summary, TenantAnswer
+from tenantcron.service.responses.shapes import (
+    ErrorResponse,
+    ManifestResultResponse,
+    Summary,
+    TenantResultResponse,
+)
 from tenantcron.service.responses.totals import total
 
 Action = Literal["plan", "apply"]
@@ -50,7 +55,7 @@ class ServerError(TenantcronError):
     """A request to the server failed; the message explains why."""
 
 
-def plan(arguments: argparse.Namespace) -> OutcomesAnswer:
+def plan(arguments: argparse.Namespace) -> ManifestResultResponse:
     """Request the plan of the manifests, and save it if requested."""
     server, files = _server(arguments), _manifests(arguments)
     answer = _request_all(
@@ -72,7 +77,7 @@ def _plan_keys() -> PlanKeys:
     return plan_keys(load_settings(os.environ, Path.cwd()))
 
 
-def apply(arguments: argparse.Namespace, source_ref: str | None) -> OutcomesAnswer:
+def apply(arguments: argparse.Namespace, source_ref: str | None) -> ManifestResultResponse:
     """Request the apply of manifests or a saved plan; with --dry-run only their plan."""
     server = _server(arguments)
     saved = load_plan(arguments.plan, server, _plan_keys()) if arguments.plan else None
@@ -126,7 +131,7 @@ def _parameters(arguments: argparse.Namespace, saved: ServerPlan | None = None) 
 
 def _request_all(
     server: str, action: Action, parameters: Mapping[str, str], requests: Sequence[ManifestRequest]
-) -> OutcomesAnswer:
+) -> ManifestResultResponse:
     """Send all manifests to the server and merge its responses."""
     title = "Applying" if action == "apply" else "Planning"
     with progress(title, len(requests)) as step:
@@ -189,7 +194,7 @@ class _ServerClient:
     step: Callable[[], None]
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_A_TIME))
 
-    async def send_all(self, requests: Sequence[ManifestRequest]) -> OutcomesAnswer:
+    async def send_all(self, requests: Sequence[ManifestRequest]) -> ManifestResultResponse:
         """Send all manifests, several at a time."""
         now = datetime.now(UTC)
         checked = [(request, *_check(request.file, now)) for request in requests]
@@ -214,7 +219,7 @@ class _ServerClient:
         tenant: str | None,
         diagnostics: list[Diagnostic],
         declared: int,
-    ) -> OutcomesAnswer:
+    ) -> ManifestResultResponse:
         file = request.file
         if tenant is None or file.asked_for not in (None, tenant):
             return _failed(file, tenant, _INVALID, diagnostics)
@@ -228,7 +233,7 @@ class _ServerClient:
 
     async def _send(
         self, client: httpx.AsyncClient, request: ManifestRequest, tenant: str
-    ) -> OutcomesAnswer:
+    ) -> ManifestResultResponse:
         file = request.file
         is_json = file.path.suffix.lower() == ".json"
         media_type = "application/json" if is_json else "application/yaml"
@@ -244,14 +249,16 @@ class _ServerClient:
         )
         return self._parse(await _send_with_retry(client, built), file, tenant)
 
-    def _parse(self, reply: httpx.Response, file: ManifestFile, tenant: str) -> OutcomesAnswer:
+    def _parse(
+        self, reply: httpx.Response, file: ManifestFile, tenant: str
+    ) -> ManifestResultResponse:
         try:
             body = reply.json()
         except ValueError as error:
             raise ServerError(f"{self.server}: {_no_answer(reply.status_code)}") from error
         match body:
             case {"at": str(), "tenants": [{"status": str()}], "summary": dict()}:
-                return cast("OutcomesAnswer", body)
+                return cast("ManifestResultResponse", body)
             case {"code": "TC701", "detail": str(detail)}:
                 hint = f"set {TOKEN}"
                 if _token():
@@ -309,8 +316,8 @@ def _check(file: ManifestFile, now: datetime) -> tuple[str | None, list[Diagnost
 
 def _failed(
     file: ManifestFile, tenant: str | None, error: ErrorResponse, diagnostics: Sequence[Diagnostic]
-) -> OutcomesAnswer:
-    answer: TenantAnswer = {
+) -> ManifestResultResponse:
+    answer: TenantResultResponse = {
         "tenant": tenant,
         "file": file.path.as_posix(),
         "status": "failed",
@@ -326,7 +333,7 @@ def _failed(
     return {"at": "", "tenants": [answer], "summary": summary}
 
 
-def _merged(answers: Sequence[OutcomesAnswer], now: datetime) -> OutcomesAnswer:
+def _merged(answers: Sequence[ManifestResultResponse], now: datetime) -> ManifestResultResponse:
     return {
         "at": max((answer["at"] for answer in answers), default="") or now.isoformat(),
         "tenants": [tenant for answer in answers for tenant in answer["tenants"]],

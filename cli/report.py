@@ -27,7 +27,11 @@ from tenantcron.cli.tables import columns_available
 from tenantcron.cli.terminal import Palette
 from tenantcron.core.json_stream import JsonStream
 from tenantcron.core.words import number_of
-from tenantcron.service.responses.shapes import OutcomesAnswer, Summary, TenantAnswer
+from tenantcron.service.responses.shapes import (
+    ManifestResultResponse,
+    Summary,
+    TenantResultResponse,
+)
 
 # Of a large fleet, this many failed tenants are shown again at the end.
 _REPEATED = 20
@@ -36,7 +40,7 @@ _REPEATED = 20
 class _ReportWriter(Protocol):
     """Writes a report to standard output."""
 
-    def tenant(self, tenant: TenantAnswer, *, is_shown: bool) -> None:
+    def tenant(self, tenant: TenantResultResponse, *, is_shown: bool) -> None:
         """Write a tenant."""
 
     def end(self, summary: Summary, *, is_applied: bool) -> None:
@@ -92,7 +96,7 @@ class OutcomeReport:
         with reader_may_leave():
             self._writer = _JsonReport(at) if self.is_json else _TextReport(at, self._columns)
 
-    def add(self, tenant: TenantAnswer) -> None:
+    def add(self, tenant: TenantResultResponse) -> None:
         """Report a tenant."""
         self._statuses.add(tenant["status"])
         is_shown = is_worth_reading(tenant, self._fleet)
@@ -109,7 +113,7 @@ class OutcomeReport:
                 self._writer.end(summary, is_applied="applied" in self._statuses)
         self._write_job_summary(summary)
 
-    def all(self, answer: OutcomesAnswer) -> None:
+    def all(self, answer: ManifestResultResponse) -> None:
         """Report a complete response."""
         self.begin(datetime.fromisoformat(answer["at"]), len(answer["tenants"]))
         for tenant in answer["tenants"]:
@@ -135,15 +139,15 @@ class _TextReport:
         self._at = at
         self._paint = Palette(sys.stdout)
         self._columns = columns
-        self._failed: list[TenantAnswer] = []
+        self._failed: list[TenantResultResponse] = []
 
-    def tenant(self, tenant: TenantAnswer, *, is_shown: bool) -> None:
+    def tenant(self, tenant: TenantResultResponse, *, is_shown: bool) -> None:
         if tenant["status"] == "failed" and len(self._failed) < _REPEATED:
             self._failed.append(tenant)
         if is_shown:
             self._print(tenant)
 
-    def _print(self, tenant: TenantAnswer) -> None:
+    def _print(self, tenant: TenantResultResponse) -> None:
         for line in tenant_lines(tenant, self._at, self._paint, self._columns):
             print(line)
 
@@ -163,7 +167,7 @@ class _JsonReport:
         self._stream.value("at", at.isoformat())
         self._stream.open_list("tenants")
 
-    def tenant(self, tenant: TenantAnswer, *, is_shown: bool) -> None:  # noqa: ARG002 -- see above
+    def tenant(self, tenant: TenantResultResponse, *, is_shown: bool) -> None:  # noqa: ARG002 -- see above
         self._stream.item(tenant)
 
     def end(self, summary: Summary, *, is_applied: bool) -> None:  # noqa: ARG002 -- only the text uses it

@@ -5,7 +5,7 @@ from datetime import UTC
 
 from tenantcron.cli.formats.outcomes_text import first_execution, why_none
 from tenantcron.core.words import visible
-from tenantcron.service.responses.shapes import Summary, TenantAnswer
+from tenantcron.service.responses.shapes import Summary, TenantResultResponse
 
 # GitHub drops a summary of more than 1 MiB. A character can take four bytes.
 _LONGEST_PAGE = 250_000
@@ -21,7 +21,7 @@ class SummaryPage:
         self._length = 0
         self._omitted = 0
 
-    def add(self, tenant: TenantAnswer) -> None:
+    def add(self, tenant: TenantResultResponse) -> None:
         """Add a tenant if the page has room."""
         part = "\n".join(_tenant(tenant)) + "\n"
         if self._omitted or self._length + len(part) > _LONGEST_PAGE:
@@ -38,7 +38,7 @@ class SummaryPage:
         return head + "".join(self._parts) + more
 
 
-def _tenant(tenant: TenantAnswer) -> Iterator[str]:
+def _tenant(tenant: TenantResultResponse) -> Iterator[str]:
     yield f"#### {_plain(tenant['tenant'] or str(tenant['file']))}: {tenant['status']}"
     yield ""
     if refusal := tenant.get("error"):

@@ -20,7 +20,7 @@ from tenantcron.service.responses.shapes import (
     PauseResponse,
     ScheduleResponse,
     Summary,
-    TenantAnswer,
+    TenantResultResponse,
 )
 
 _SIGNS = {"create": "+", "update": "~", "delete": "-"}
@@ -35,7 +35,7 @@ _COLUMNS = (
 )
 
 
-def is_worth_reading(tenant: TenantAnswer, fleet: int) -> bool:
+def is_worth_reading(tenant: TenantResultResponse, fleet: int) -> bool:
     """Whether to show a tenant: a large fleet hides its unchanged tenants."""
     return is_small(fleet) or tenant["status"] != "unchanged"
 
@@ -46,7 +46,7 @@ def is_small(fleet: int) -> bool:
 
 
 def tenant_lines(
-    tenant: TenantAnswer, now: datetime, paint: Palette, columns: int
+    tenant: TenantResultResponse, now: datetime, paint: Palette, columns: int
 ) -> Iterator[str]:
     """Yield the result of a tenant."""
     status = tenant["status"]
@@ -61,7 +61,7 @@ def tenant_lines(
     yield ""
 
 
-def _details(tenant: TenantAnswer, paint: Palette) -> Iterator[str]:
+def _details(tenant: TenantResultResponse, paint: Palette) -> Iterator[str]:
     if refusal := tenant.get("error"):
         yield paint("error", f"  error[{refusal['code']}] {visible(refusal['message'])}")
     for found in tenant["diagnostics"]:

@@ -14,18 +14,18 @@ from tenantcron.service.responses.shapes import (
     ChangeResponse,
     DefinitionResponse,
     DriftResponse,
-    OutcomesAnswer,
+    LastChangeResponse,
+    ManifestResultResponse,
     PauseResponse,
     ScheduleResponse,
     Summary,
-    TenantAnswer,
-    TouchResponse,
+    TenantResultResponse,
 )
 from tenantcron.service.responses.totals import total
 from tenantcron.store.rows.audit_records import Touch
 
 
-def answer(outcomes: Sequence[ReconcileOutcome], now: datetime) -> OutcomesAnswer:
+def answer(outcomes: Sequence[ReconcileOutcome], now: datetime) -> ManifestResultResponse:
     """Return the response for some tenants; next executions are computed from `now`."""
     return {
         "at": now.isoformat(),
@@ -46,10 +46,10 @@ def summary(outcome: ReconcileOutcome) -> Summary:
     }
 
 
-def tenant_answer(outcome: ReconcileOutcome, now: datetime) -> TenantAnswer:
+def tenant_answer(outcome: ReconcileOutcome, now: datetime) -> TenantResultResponse:
     """Return the result of a tenant."""
     plan, refusal = outcome.plan, outcome.refusal
-    response: TenantAnswer = {
+    response: TenantResultResponse = {
         "tenant": outcome.tenant,
         "file": outcome.file.as_posix() if outcome.file else None,
         "status": outcome.status.value,
@@ -94,7 +94,7 @@ def _drift(drift: Drift) -> DriftResponse:
     }
 
 
-def _touch(touch: Touch | None) -> TouchResponse | None:
+def _touch(touch: Touch | None) -> LastChangeResponse | None:
     if touch is None:
         return None
     return {"id": touch.by, "source": touch.source, "at": touch.at.isoformat()}

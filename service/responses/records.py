@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping
 
-from tenantcron.service.responses.shapes import DocumentResponse, RecordResponse, VersionResponse
+from tenantcron.service.responses.shapes import (
+    AuditRecordResponse,
+    ManifestVersionDetailsResponse,
+    ManifestVersionResponse,
+)
 from tenantcron.store.rows.audit_records import AuditRow
 from tenantcron.store.rows.manifest_versions import VersionRow
 
 
-def version_as_json(row: VersionRow) -> VersionResponse:
+def version_as_json(row: VersionRow) -> ManifestVersionResponse:
     """Return a version of a manifest."""
     return {
         "tenant": row.tenant_id,
@@ -19,12 +23,14 @@ def version_as_json(row: VersionRow) -> VersionResponse:
     }
 
 
-def document_as_json(row: VersionRow, document: Mapping[str, object]) -> DocumentResponse:
+def document_as_json(
+    row: VersionRow, document: Mapping[str, object]
+) -> ManifestVersionDetailsResponse:
     """Return a version with its schedules."""
     return {**version_as_json(row), "document": document}
 
 
-def record_as_json(row: AuditRow) -> RecordResponse:
+def record_as_json(row: AuditRow) -> AuditRecordResponse:
     """Return an audit record."""
     return {
         "entity_type": row.entity_type,

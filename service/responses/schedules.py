@@ -14,13 +14,13 @@ from tenantcron.service.responses.shapes import (
     CursorResponse,
     PausedResponse,
     ResumedResponse,
-    SituationResponse,
+    ScheduleDetailsResponse,
     TriggeredResponse,
 )
 from tenantcron.store.rows.schedule_cursors import CursorRow
 
 
-def schedule_status_as_json(status: ScheduleStatus) -> SituationResponse:
+def schedule_status_as_json(status: ScheduleStatus) -> ScheduleDetailsResponse:
     """Return a schedule; its first keys are those of `schedule list`."""
     cron_expr, timezone = status.timetable
     stored = split_bounds(cron_expr)

@@ -4,11 +4,39 @@ The server, the command line with `--server` and the OpenAPI description share t
 must not import a database driver, because `--server` needs none.
 """
 
-from collections.abc import Mapping
-from typing import Literal, NotRequired
+from collections.abc import Callable, Mapping
+from typing import Annotated, Final, Literal, NotRequired
 
 # Pydantic requires this TypedDict on older versions of Python.
 from typing_extensions import TypedDict
+
+
+class _JsonSchema:
+    """Adds keywords to the JSON Schema of a type, without an import of pydantic."""
+
+    def __init__(self, **keywords: object) -> None:
+        self.keywords = keywords
+
+    def __get_pydantic_json_schema__(
+        self, core: object, handler: Callable[[object], dict[str, object]]
+    ) -> dict[str, object]:
+        return handler(core) | self.keywords
+
+
+Time = Annotated[str, _JsonSchema(format="date-time")]
+Id = Annotated[str, _JsonSchema(format="uuid")]
+STATES: Final = (
+    *("PENDING", "RUNNING", "RETRYING", "SUCCEEDED", "DEAD", "SKIPPED", "MISSED", "CANCELLED"),
+)
+OUTCOMES: Final = (
+    *("SUCCEEDED", "FAILED", "TIMED_OUT", "LOST", "INTERRUPTED", "CANCELLED", "REFUSED"),
+)
+STATUSES: Final = ("active", "suspended", "deprovisioned")
+SEVERITIES: Final = ("error", "warning")
+StateName = Annotated[str, _JsonSchema(enum=STATES)]
+OutcomeName = Annotated[str, _JsonSchema(enum=OUTCOMES)]
+StatusName = Annotated[str, _JsonSchema(enum=STATUSES)]
+SeverityName = Annotated[str, _JsonSchema(enum=SEVERITIES)]
 
 
 class DiagnosticResponse(TypedDict):
@@ -16,7 +44,7 @@ class DiagnosticResponse(TypedDict):
 
     code: str
     name: str
-    severity: str
+    severity: SeverityName
     file: str
     line: int
     column: int
@@ -48,12 +76,12 @@ class ChangeResponse(TypedDict):
     after: DefinitionResponse | None
 
 
-class TouchResponse(TypedDict):
+class LastChangeResponse(TypedDict):
     """The actor of the last change."""
 
     id: str
     source: str
-    at: str
+    at: Time
 
 
 class DriftResponse(TypedDict):
@@ -63,16 +91,16 @@ class DriftResponse(TypedDict):
     fields: list[str]
     applied: DefinitionResponse | None
     live: DefinitionResponse | None
-    changed_by: TouchResponse | None
+    changed_by: LastChangeResponse | None
 
 
 class PauseResponse(TypedDict):
     """The pause of a schedule, set by an operator."""
 
-    at: str
+    at: Time
     by: str | None
     reason: str | None
-    until: str | None
+    until: Time | None
 
 
 class ScheduleResponse(TypedDict):
@@ -87,7 +115,7 @@ class ScheduleResponse(TypedDict):
     timezone: str
     enabled: bool
     paused: PauseResponse | None
-    next_executions: list[str]
+    next_executions: list[Time]
     fault: str | None
     # `tenant` for a schedule that a manifest declares.
     provider: str
@@ -105,41 +133,41 @@ class ActorResponse(TypedDict):
 class ExecutionResponse(TypedDict):
     """An execution."""
 
-    id: str
+    id: Id
     tenant: str
     schedule: str
     saga: str
-    scheduled_for: str
-    state: str
+    scheduled_for: Time
+    state: StateName
     reason_code: str | None
     reason: str | None
     attempt: int
     attempts_allowed: int
     losses: int
     suspect: bool
-    not_before: str
-    start_deadline: str | None
-    created_at: str
-    started_at: str | None
-    finished_at: str | None
-    covers_from: str | None
+    not_before: Time
+    start_deadline: Time | None
+    created_at: Time
+    started_at: Time | None
+    finished_at: Time | None
+    covers_from: Time | None
     missed_count: int
     worker: str | None
-    lease_until: str | None
-    cancel_requested_at: str | None
+    lease_until: Time | None
+    cancel_requested_at: Time | None
     cancel_reason: str | None
     actor: ActorResponse
-    correlation_id: str
+    correlation_id: Id
 
 
 class AttemptResponse(TypedDict):
     """An attempt of an execution."""
 
     attempt: int
-    outcome: str
+    outcome: OutcomeName
     worker: str
-    started_at: str
-    finished_at: str
+    started_at: Time
+    finished_at: Time
     error: str | None
     http_status: int | None
     answer: str | None
@@ -157,11 +185,11 @@ class ExecutionDetailsResponse(ExecutionResponse):
 class CursorResponse(TypedDict):
     """The scheduler's position in a schedule."""
 
-    schedule_id: str
+    schedule_id: Id
     provider: str
-    effective_from: str
-    next_run_at: str | None
-    last_run_at: str | None
+    effective_from: Time
+    next_run_at: Time | None
+    last_run_at: Time | None
     consecutive_failures: int
     fault: str | None
 
@@ -175,27 +203,27 @@ class ChangedByResponse(TypedDict):
     authenticated: bool
 
 
-class RecordResponse(TypedDict):
+class AuditRecordResponse(TypedDict):
     """An audit record of a change."""
 
     entity_type: str
     entity_id: str
     operation: str
-    changed_at: str
+    changed_at: Time
     changed_by: ChangedByResponse
-    correlation_id: str | None
+    correlation_id: Id | None
     before: object
     after: object
 
 
-class SituationResponse(ScheduleResponse):
+class ScheduleDetailsResponse(ScheduleResponse):
     """A schedule with its state, its last executions and its last changes."""
 
     tenant: str
     definition: Mapping[str, object]
     cursor: CursorResponse | None
     executions: list[ExecutionResponse]
-    changes: list[RecordResponse]
+    changes: list[AuditRecordResponse]
 
 
 class PausedResponse(TypedDict):
@@ -215,7 +243,7 @@ class ResumedResponse(TypedDict):
     schedule: str
     paused: None
     passed_over: int
-    next_run_at: str | None
+    next_run_at: Time | None
 
 
 class TriggeredResponse(TypedDict):
@@ -223,8 +251,8 @@ class TriggeredResponse(TypedDict):
 
     tenant: str
     schedule: str
-    execution: str
-    scheduled_for: str
+    execution: Id
+    scheduled_for: Time
 
 
 class FindingResponse(TypedDict):
@@ -250,17 +278,17 @@ class TenantResponse(TypedDict):
     tenant: str
     schema: str
     schema_adopted: bool
-    status: str
+    status: StatusName
     status_reason: str | None
     max_schedules: int | None
     max_concurrent: int | None
     weight: int
     labels: dict[str, str]
     sourced: bool
-    missing_since: str | None
+    missing_since: Time | None
     schedule_revision: int
-    created_at: str
-    updated_at: str
+    created_at: Time
+    updated_at: Time
 
 
 class TenantPage(TypedDict):
@@ -284,34 +312,34 @@ class ExecutionPage(TypedDict):
     next: str | None
 
 
-class VersionResponse(TypedDict):
+class ManifestVersionResponse(TypedDict):
     """A version of a tenant's manifest."""
 
     tenant: str
     version: int
     checksum: str
     applied_by: str
-    applied_at: str
+    applied_at: Time
     source_ref: str | None
 
 
-class DocumentResponse(VersionResponse):
+class ManifestVersionDetailsResponse(ManifestVersionResponse):
     """A version with the schedules that it declares."""
 
     document: Mapping[str, object]
 
 
-class VersionPage(TypedDict):
+class ManifestVersionPage(TypedDict):
     """A page of manifest versions, newest first."""
 
-    manifest_versions: list[VersionResponse]
+    manifest_versions: list[ManifestVersionResponse]
     next: str | None
 
 
-class RecordPage(TypedDict):
+class AuditRecordPage(TypedDict):
     """A page of the audit records of a tenant, newest first."""
 
-    audit_records: list[RecordResponse]
+    audit_records: list[AuditRecordResponse]
     next: str | None
 
 
@@ -322,7 +350,7 @@ class ErrorResponse(TypedDict):
     message: str
 
 
-class TenantAnswer(TypedDict):
+class TenantResultResponse(TypedDict):
     """The result of a tenant."""
 
     tenant: str | None
@@ -348,9 +376,9 @@ class Summary(TypedDict):
     failed: int
 
 
-class OutcomesAnswer(TypedDict):
+class ManifestResultResponse(TypedDict):
     """The response of plan and apply."""
 
-    at: str
-    tenants: list[TenantAnswer]
+    at: Time
+    tenants: list[TenantResultResponse]
     summary: Summary
