@@ -8,7 +8,16 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 
-from tenantcron.api import executions, manifests, records, schedules, status, tenants, tokens
+from tenantcron.api import (
+    cluster,
+    executions,
+    manifests,
+    records,
+    schedules,
+    status,
+    tenants,
+    tokens,
+)
 from tenantcron.api.description import PREFIX, DescribedApi, operation_id
 from tenantcron.api.middleware import Edge
 from tenantcron.api.replies import problem_reply
@@ -16,7 +25,7 @@ from tenantcron.service.problems import ApiProblem, invalid
 from tenantcron.service.work import Service
 
 _CODE_OF_STATUS = {404: "TC703", 405: "TC712", 413: "TC706", 415: "TC713"}
-_V1 = (tenants, schedules, executions, manifests, records, tokens)
+_V1 = (cluster, tenants, schedules, executions, manifests, records, tokens)
 
 
 def create_app(service: Service) -> FastAPI:

@@ -60,7 +60,8 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     if "anyOf" not in schema:
         return schema
     (only,) = (choice for choice in schema["anyOf"] if choice.get("type") != "null")
-    return {key: value for key, value in schema.items() if key != "anyOf"} | only
+    others = {key: value for key, value in schema.items() if key != "anyOf"}
+    return {**others, **only}
 
 
 def _renamed(value: Any) -> Any:

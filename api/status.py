@@ -14,7 +14,7 @@ from tenantcron.store.schema.versions import require_migrated
 router = APIRouter(tags=["status"])
 
 
-class Health(TypedDict):
+class Liveness(TypedDict):
     """Liveness of the process."""
 
     healthy: bool
@@ -27,7 +27,7 @@ class Readiness(TypedDict):
     row_level_security: bool
 
 
-@router.get("/healthz", response_model=Health)
+@router.get("/healthz", response_model=Liveness)
 async def check_liveness() -> Response:
     """Check that the process responds; does not use the database."""
     return json_reply({"healthy": True})

@@ -11,15 +11,14 @@ from sqlalchemy.exc import DBAPIError
 from tenantcron.cli.operating import CommandResult, add_format, respond, settings
 from tenantcron.core.durations import format_duration
 from tenantcron.core.settings import Settings, has_keys
-from tenantcron.core.values import JsonObject
 from tenantcron.core.words import number_of, visible
 from tenantcron.scheduler.inspect.cluster_status import ClusterStatus, read_cluster_status
 from tenantcron.scheduler.inspect.findings import Finding, FindingSeverity
 from tenantcron.scheduler.inspect.health import examine
 from tenantcron.scheduler.inspect.health_locks import locked_findings
+from tenantcron.service.responses.health import finding_as_json, health_as_json
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.lock_waits import exclusive_locks, is_lock_timeout
-from tenantcron.store.rows.workers import WorkerRow
 
 _EXAMPLES = """\
 examples:
@@ -51,7 +50,7 @@ async def _work(database: Database, _: argparse.Namespace) -> CommandResult:
     def show(console: Console) -> None:
         _show(status, findings, console)
 
-    return CommandResult(_as_json(status, findings), show, int(bool(findings)))
+    return CommandResult(health_as_json(status, findings), show, int(bool(findings)))
 
 
 async def _cluster_status(database: Database) -> ClusterStatus:
@@ -67,7 +66,7 @@ def _blocked(findings: list[Finding]) -> CommandResult:
         _show_findings(findings, console)
 
     return CommandResult(
-        {"healthy": False, "findings": [_finding(finding) for finding in findings]}, show, 1
+        {"healthy": False, "findings": [finding_as_json(finding) for finding in findings]}, show, 1
     )
 
 
@@ -78,41 +77,6 @@ async def _signing_fault(database: Database, settings: Settings) -> str | None:
     from tenantcron.scheduler.tokens.signing_keys import signing_fault  # noqa: PLC0415 -- as above
 
     return await signing_fault(signing_keys(database, None))
-
-
-def _as_json(status: ClusterStatus, findings: list[Finding]) -> JsonObject:
-    return {
-        "healthy": not findings,
-        "findings": [_finding(finding) for finding in findings],
-        "replicas": [_replica(replica) for replica in status.replicas],
-        "running": status.running,
-        "max_concurrent": status.limits.overall,
-        "waiting": status.queue.number,
-        "lag_seconds": status.lag.total_seconds(),
-    }
-
-
-def _finding(finding: Finding) -> JsonObject:
-    return {
-        "code": finding.code,
-        "severity": finding.severity.value,
-        "message": finding.message,
-        "hint": finding.hint,
-        "subjects": list(finding.subjects),
-        "count": finding.count,
-    }
-
-
-def _replica(replica: WorkerRow) -> JsonObject:
-    return {
-        "id": replica.id,
-        "service": replica.service,
-        "started_at": replica.started_at.isoformat(),
-        "seen_at": replica.seen_at.isoformat(),
-        "running": replica.running,
-        "abandoned": replica.abandoned,
-        "draining": replica.draining,
-    }
 
 
 def _show_findings(findings: list[Finding], console: Console) -> None:

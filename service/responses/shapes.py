@@ -263,6 +263,54 @@ class FindingResponse(TypedDict):
     hint: str
 
 
+class HealthFindingResponse(FindingResponse):
+    """A problem of the cluster: what it concerns, and how to fix it."""
+
+    severity: SeverityName
+    # The first few of them, and how many there are.
+    subjects: list[str]
+    count: int
+
+
+class ReplicaResponse(TypedDict):
+    """A running scheduler."""
+
+    id: str
+    service: str
+    started_at: Time
+    seen_at: Time
+    running: int
+    abandoned: int
+    draining: bool
+
+
+class WorkerResponse(ReplicaResponse):
+    """A scheduler that is running or was killed recently."""
+
+    alive: bool
+    # Patterns of what it can run; null: anything.
+    capabilities: list[str] | None
+
+
+class WorkerPage(TypedDict):
+    """A page of workers, ordered by id."""
+
+    workers: list[WorkerResponse]
+    next: str | None
+
+
+class HealthResponse(TypedDict):
+    """The health of the cluster; it is healthy if there are no findings."""
+
+    healthy: bool
+    findings: list[HealthFindingResponse]
+    replicas: list[ReplicaResponse]
+    running: int
+    max_concurrent: int
+    waiting: int
+    lag_seconds: float
+
+
 class WhyResponse(TypedDict):
     """Why a schedule did not run; `answer` is the message of the first finding."""
 
@@ -302,6 +350,19 @@ class SchedulePage(TypedDict):
     """A page of the schedules of a tenant, ordered by name."""
 
     schedules: list[ScheduleResponse]
+    next: str | None
+
+
+class TenantScheduleResponse(ScheduleResponse):
+    """A schedule with its tenant."""
+
+    tenant: str
+
+
+class TenantSchedulePage(TypedDict):
+    """A page of the schedules of all tenants, ordered by tenant and name."""
+
+    schedules: list[TenantScheduleResponse]
     next: str | None
 
 

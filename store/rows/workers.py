@@ -123,6 +123,14 @@ async def count_alive(connection: AsyncConnection) -> int:
     return int((await connection.exec_driver_sql(_ALIVE)).scalar_one())
 
 
+async def page(connection: AsyncConnection, *, after: str | None, limit: int) -> list[WorkerRow]:
+    """Return a page of replicas, by id."""
+    statement = select(worker).order_by(worker.c.id).limit(limit)
+    if after is not None:
+        statement = statement.where(worker.c.id > after)
+    return [WorkerRow(*row) for row in await connection.execute(statement)]
+
+
 async def list_all(connection: AsyncConnection) -> list[WorkerRow]:
     """Return the replicas, the longest running first."""
     rows = await connection.execute(select(worker).order_by(worker.c.started_at, worker.c.id))
