@@ -86,7 +86,7 @@ async def get_manifest_version(
 
 
 @router.get("/audit-records", response_model=AuditRecordPage, responses=READ)
-async def list_audit_records_of_tenant(
+async def list_audit_records(
     request: Request,
     work: Reader,
     tenant: TenantPath,

@@ -10,7 +10,7 @@ from starlette.routing import Route
 from tenantcron.api.app import create_app as create_api
 from tenantcron.service.problems import ApiProblem
 from tenantcron.service.work import Service
-from tenantcron.web import executions, overview, schedules, signing_in, tenants
+from tenantcron.web import executions, overview, reference, schedules, signing_in, tenants
 from tenantcron.web.load_ahead import LoadAhead
 from tenantcron.web.rendering import static_file
 from tenantcron.web.routing import Endpoint, action, guarded, page, problem_page
@@ -31,6 +31,7 @@ def create_app(service: Service) -> FastAPI:
 def _routes() -> list[Route]:
     return [
         Route("/", _to_overview),
+        Route(reference.PATH, guarded(reference.show)),
         Route(ROOT, page(overview.show)),
         Route(f"{ROOT}/sign-in", guarded(signing_in.show)),
         _posted("/sign-in", guarded(signing_in.sign_in)),
