@@ -10,7 +10,15 @@ from starlette.routing import Route
 from tenantcron.api.app import create_app as create_api
 from tenantcron.service.problems import ApiProblem
 from tenantcron.service.work import Service
-from tenantcron.web import executions, overview, reference, schedules, signing_in, tenants
+from tenantcron.web import (
+    executions,
+    overview,
+    reference,
+    schedule_search,
+    schedules,
+    signing_in,
+    tenants,
+)
 from tenantcron.web.load_ahead import LoadAhead
 from tenantcron.web.rendering import static_file
 from tenantcron.web.routing import Endpoint, action, guarded, page, problem_page
@@ -37,6 +45,7 @@ def _routes() -> list[Route]:
         _posted("/sign-in", guarded(signing_in.sign_in)),
         _posted("/sign-out", guarded(signing_in.sign_out)),
         Route(f"{ROOT}/static/{{name}}", _static),
+        Route(f"{ROOT}/schedules", page(schedule_search.show)),
         Route(f"{ROOT}/tenants", page(tenants.show_list)),
         Route(f"{ROOT}/tenants/{{tenant}}", page(tenants.show)),
         Route(f"{ROOT}/tenants/{{tenant}}/difference", page(tenants.show_difference)),

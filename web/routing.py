@@ -23,6 +23,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 SIGN_IN: Final = f"{ROOT}/sign-in"
 _NOT_AUTHENTICATED: Final = "TC701"
+LONGEST_SEARCH: Final = 64
 
 
 def page(show: ShowPage) -> Endpoint:
@@ -68,6 +69,11 @@ def reason_of(form: Mapping[str, str], *, required: bool) -> str | None:
     if required and not reason:
         raise invalid("give a reason, which the audit records")
     return reason or None
+
+
+def searched_text(request: Request) -> str:
+    """Return the text to search for; escaped, because Postgres cannot store every character."""
+    return visible(request.query_params.get("find", "").strip())[:LONGEST_SEARCH]
 
 
 def _problem_response(request: Request, problem: ApiProblem) -> Response:

@@ -8,7 +8,6 @@ from starlette.responses import Response
 from tenantcron.core.errors import UsageError
 from tenantcron.core.labels import LabelFilter, read_filter
 from tenantcron.core.names import is_tenant_id
-from tenantcron.core.words import visible
 from tenantcron.reconciler.diff import diff
 from tenantcron.reconciler.document import definitions
 from tenantcron.reconciler.outcome import Registered, live_schedules
@@ -28,13 +27,13 @@ from tenantcron.store.rows.tenant_schedules import ScheduleFilter
 from tenantcron.store.rows.tenants import TenantFilter
 from tenantcron.web.differences import differences
 from tenantcron.web.rendering import rendered
+from tenantcron.web.routing import searched_text
 from tenantcron.web.sessions import Visit
 
 _ROWS: Final = 50
 _SCHEDULES: Final = 200
 _MARKS: Final = 12
 _VERSIONS: Final = 20
-_LONGEST_SEARCH: Final = 64
 _LARGEST: Final = 2**31 - 1
 
 
@@ -63,11 +62,6 @@ async def show_list(request: Request, visit: Visit) -> Response:
         counts=counts,
         limits=cluster,
     )
-
-
-def searched_text(request: Request) -> str:
-    """Return the text to search for; escaped, because Postgres cannot store every character."""
-    return visible(request.query_params.get("find", "").strip())[:_LONGEST_SEARCH]
 
 
 def _filters(label: str) -> tuple[list[LabelFilter], str | None]:

@@ -15,6 +15,7 @@ NIGHTLY = "/ui/tenants/acme/schedules/nightly"
 PAGES = (
     "/ui",
     "/ui/tenants",
+    "/ui/schedules?find=n",
     "/ui/tenants/acme",
     "/ui/tenants/acme/difference?from=1&to=2",
     NIGHTLY,

@@ -5,6 +5,9 @@ import re
 import httpx
 from support.serving import Api, apply, new_token
 
+from tenantcron.provider.refresh import refresh
+from tenantcron.provider.tenant_schedules import TenantScheduleProvider
+
 _DAILY = 'cron: "0 2 * * *"'
 
 
@@ -37,3 +40,18 @@ async def test_schedules_of_a_tenant_are_found_by_a_part_of_their_name(api: Api)
     found = await _links(api, "/ui/tenants/globex?find=bill", schedule)
     assert found == ["bill_north", "bill_south"]
     assert await _links(api, "/ui/tenants/globex?find=%25", schedule) == []
+
+
+async def test_schedules_of_all_tenants_are_found_by_a_part_of_their_name(api: Api) -> None:
+    await apply(api, "globex", dict.fromkeys(("bill_north", "bill_south", "nightly"), _DAILY))
+    await refresh(api.database, TenantScheduleProvider())
+    schedule = "/ui/tenants/([a-z]+/schedules/[a-z_]+)"
+    bills = ["globex/schedules/bill_north", "globex/schedules/bill_south"]
+    nightly = ["acme/schedules/nightly", "globex/schedules/nightly"]
+
+    assert await _links(api, "/ui/schedules?find=BILL", schedule) == bills
+    assert await _links(api, "/ui/schedules?find=night", schedule) == nightly
+    assert await _links(api, "/ui/schedules?find=l&from=globex/bill_north", schedule) == [
+        *(bills[1], nightly[1])
+    ]
+    assert await _links(api, "/ui/schedules?find=night", schedule, "acme") == nightly[:1]
