@@ -26,6 +26,7 @@ ARGUMENTS = {
     "health": [],
     "audit": [],
     "why": ["acme/nightly"],
+    "history": ["acme"],
     "migrate": [],
     "uninstall": ["--yes", "--with-tenants"],
 }

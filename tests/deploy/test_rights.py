@@ -181,6 +181,7 @@ def the_plan_role_only_reads(site: Site) -> None:
         ("limits",),
         ("webhook", "list"),
         ("why", "acme/good"),
+        ("history", "acme"),
     ):
         as_planner(*arguments)
     # Both have findings, because the test has moved cursors manually.
