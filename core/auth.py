@@ -1,9 +1,10 @@
 """How a request to an HTTP target is authenticated."""
 
 from collections.abc import Container
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from tenantcron.core.secret_refs import SecretRef
+from tenantcron.core.values import JsonValue
 
 LONGEST_AUDIENCE: Final = 255
 # Printable ASCII without spaces around it.
@@ -22,7 +23,69 @@ class HmacAuth(NamedTuple):
     secret: SecretRef
 
 
-Auth = TokenAuth | HmacAuth
+class BearerAuth(NamedTuple):
+    """A bearer token that is itself the secret."""
+
+    secret: SecretRef
+
+
+class OAuth2Auth(NamedTuple):
+    """A bearer token of an OAuth 2.0 token endpoint, by the client credentials grant."""
+
+    token_url: str
+    client_id: str
+    secret: SecretRef
+    # Scopes, separated by spaces; None: the default of the token endpoint.
+    scope: str | None = None
+
+
+class MtlsAuth(NamedTuple):
+    """A client certificate in the TLS handshake, and its private key."""
+
+    certificate: SecretRef
+    key: SecretRef
+
+
+Auth: TypeAlias = TokenAuth | HmacAuth | BearerAuth | OAuth2Auth | MtlsAuth
+
+
+def secrets_of(auth: Auth | None) -> dict[str, SecretRef]:
+    """Return the references to secrets, by their keys in a manifest."""
+    match auth:
+        case None | TokenAuth():
+            return {}
+        case MtlsAuth(certificate, key):
+            return {"certificate": certificate, "key": key}
+        case HmacAuth() | BearerAuth() | OAuth2Auth():
+            return {"secret": auth.secret}
+
+
+def read_token_auth(auth: JsonValue) -> TokenAuth | None:
+    """Read the `auth` of a kind whose only credentials are execution tokens."""
+    match auth:
+        case "execution_token":
+            return TokenAuth()
+        case {"execution_token": {"audience": str(audience)}}:
+            return TokenAuth(audience)
+        case {"execution_token": _}:
+            return TokenAuth()
+        case _:
+            return None
+
+
+def kind_of(auth: Auth) -> str:
+    """Return the key of a kind in a manifest."""
+    match auth:
+        case TokenAuth():
+            return "execution_token"
+        case HmacAuth():
+            return "hmac"
+        case BearerAuth():
+            return "bearer"
+        case OAuth2Auth():
+            return "oauth2_client_credentials"
+        case MtlsAuth():
+            return "mtls"
 
 
 class AudienceRefusal(NamedTuple):

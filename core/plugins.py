@@ -4,14 +4,21 @@ A distribution declares an entry point in one of our groups, and the settings na
 entry point is loaded.
 """
 
-from importlib.metadata import entry_points
-
 from tenantcron.core.errors import UsageError
 from tenantcron.core.suggest import close_match
 
 
+def is_installed(group: str, name: str) -> bool:
+    """Whether an installed distribution has this entry point, without loading it."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 -- validate rarely needs it
+
+    return bool(entry_points(group=group, name=name))
+
+
 def load_plugin(group: str, name: str, place: str) -> object:
     """Load an entry point; raise a UsageError with its place and the cause on failure."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 -- validate rarely needs it
+
     found = {entry.name: entry for entry in entry_points(group=group)}
     entry = found.get(name)
     if entry is None:

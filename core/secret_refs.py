@@ -2,7 +2,7 @@
 
 An entry of the policy's `allowed_secrets` is `env:NAME` or `file:/path`. A trailing `*` matches the
 rest of the name; in a path, the rest of the last segment. `{tenant}` as a path segment is replaced
-by the tenant of the manifest, so a tenant cannot sign requests with the secret of another tenant.
+by the tenant of the manifest, so a tenant cannot use the secret of another tenant.
 Variable names have no such placeholder, because `a-b` and `a_b` would give the same name.
 """
 
@@ -21,8 +21,6 @@ ENTRY_PATTERN = (
 )
 ENTRY_EXPECTED = "env:NAME, env:PREFIX_*, file:/path or file:/folder/{tenant}/*"
 
-_TENANT = "{tenant}"
-
 
 class SecretRef(NamedTuple):
     """Where a secret is: in an environment variable of the scheduler, or in a file."""
@@ -35,13 +33,19 @@ class SecretRef(NamedTuple):
         return f"{self.kind}:{self.name}"
 
 
-def of_tenant(entries: tuple[str, ...], tenant: str) -> tuple[str, ...]:
-    """Return the policy entries of one tenant."""
-    return tuple(entry.replace(_TENANT, tenant) for entry in entries)
+def parse_ref(text: str) -> SecretRef | None:
+    """Parse `env:NAME` or `file:/path`; None if the text is neither."""
+    kind, _, name = text.partition(":")
+    match kind:
+        case "env" | "file":
+            ref = SecretRef(kind, name)
+            return ref if _is_well_formed(ref) else None
+        case _:
+            return None
 
 
 def may_use(ref: SecretRef, entries: Iterable[str]) -> bool:
-    """Whether the tenant's entries allow it to sign requests with a secret."""
+    """Whether the tenant's entries allow it to authenticate requests with a secret."""
     return _is_well_formed(ref) and any(_covers(entry, ref) for entry in entries)
 
 

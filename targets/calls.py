@@ -11,8 +11,8 @@ from threading import Thread
 from typing import cast
 
 from tenantcron.targets.execution import Execution
+from tenantcron.targets.handlers import Handler
 from tenantcron.targets.output import keep_result
-from tenantcron.targets.registry import Handler
 from tenantcron.targets.signals import Fail
 
 # The exception of the handler, None if it returned.

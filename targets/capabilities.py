@@ -5,18 +5,20 @@ They come from its handlers and from the kinds of targets that it serves, limite
 but claims only sagas that no other replica has recently declared by name.
 """
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
 from tenantcron.core.errors import UsageError
-from tenantcron.core.requirements import CATCH_ALL, SAGA, TargetKind, covers
+from tenantcron.core.requirements import CATCH_ALL, SAGA, TargetKind, at_host, covers
 from tenantcron.core.suggest import close_match
-from tenantcron.targets.registry import Handlers
+from tenantcron.targets.python.registry import Handlers
 
 NO_TARGETS: Final = "none"
 _SHOWN = 10
+# The kinds of targets whose host is known.
+_KINDS_WITH_HOSTS: Final = (TargetKind.HTTP, TargetKind.GRPC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +29,22 @@ class Capabilities:
     named: tuple[str, ...] = ()
     # Patterns of the sagas that the catch-all runs; empty without a catch-all.
     patterns: tuple[str, ...] = ()
+    # Kinds of targets at hosts with a rate limit. They are claimed separately.
+    limited: tuple[str, ...] = ()
 
     @property
     def declared(self) -> tuple[str, ...]:
         """All capabilities, as other replicas and users see them."""
-        return (*self.named, *self.patterns)
+        return (*self.named, *self.limited, *self.patterns)
 
     def names(self, required: str) -> bool:
         """Whether the replica declares a requirement by name, not only through a catch-all."""
-        return required in self.named
+        return required in self.named or required in self.limited
+
+    def with_limits(self, hosts: Iterable[str]) -> "Capabilities":
+        """Return the same capabilities if these hosts have a rate limit."""
+        kinds = [kind for kind in _KINDS_WITH_HOSTS if kind in self.named]
+        return replace(self, limited=tuple(at_host(kind, host) for host in hosts for kind in kinds))
 
     def among(self, unnamed: Sequence[str]) -> tuple[str, ...]:
         """Return the named capabilities, and the `unnamed` requirements that the catch-all runs."""
@@ -44,7 +53,7 @@ class Capabilities:
 
     def cover(self, required: str) -> bool:
         """Whether this replica can run executions with this requirement."""
-        return required in self.named or covers(self.patterns, required)
+        return self.names(required) or covers(self.patterns, required)
 
 
 # For programs that run steps without handlers, such as tests.
@@ -61,14 +70,21 @@ class CapabilityLimits:
     targets: tuple[str, ...] | None = None
 
 
-def capabilities(
-    handlers: Handlers, limits: CapabilityLimits, *, calls_targets: bool, has_default_target: bool
-) -> Capabilities:
+@dataclass(frozen=True, slots=True)
+class ServedKinds:
+    """The kinds of targets that a replica could serve."""
+
+    # All that the policy allows, and those of them that it serves by default.
+    known: tuple[str, ...] = (TargetKind.HTTP.value,)
+    usable: tuple[str, ...] = ()
+    # The kind of the default target.
+    default: str | None = None
+
+
+def capabilities(handlers: Handlers, limits: CapabilityLimits, served: ServedKinds) -> Capabilities:
     """Return what a replica can run; raise a UsageError for a pattern that matches no saga."""
-    kinds = _kinds(limits, calls_targets=calls_targets)
-    catches_all = handlers.catch_all is not None or (
-        has_default_target and TargetKind.HTTP.value in kinds
-    )
+    kinds = _kinds(limits, served)
+    catches_all = handlers.catch_all is not None or served.default in kinds
     patterns = limits.only or (f"{SAGA}{CATCH_ALL}",)
     sagas = [f"{SAGA}{name}" for name in handlers.names]
     for pattern in limits.only:
@@ -77,16 +93,16 @@ def capabilities(
     return Capabilities((*sorted(named), *sorted(kinds)), patterns if catches_all else ())
 
 
-def _kinds(limits: CapabilityLimits, *, calls_targets: bool) -> Collection[str]:
+def _kinds(limits: CapabilityLimits, served: ServedKinds) -> Collection[str]:
     if limits.targets is None:
-        return () if limits.only or not calls_targets else tuple(TargetKind)
+        return () if limits.only else served.usable
     if limits.targets == (NO_TARGETS,):
         return ()
-    known = [kind.value for kind in TargetKind]
     for kind in limits.targets:
-        if kind not in known:
+        if kind not in served.known:
             raise UsageError(
-                f"there is no kind of target {kind!r}: use {' or '.join(known)}, or {NO_TARGETS}"
+                f"there is no kind of target {kind!r}: use {' or '.join(served.known)}, or "
+                f"{NO_TARGETS}; target_kinds of the policy adds others"
             )
     return limits.targets
 

@@ -35,17 +35,19 @@ class Transactions(Protocol):
 
 @final
 class Cancellation:
-    """Two flags from the scheduler to a handler; they need no lock.
+    """Flags from the scheduler to a handler; they need no lock.
 
     `requested`: stop soon. `closed`: the attempt has ended, and another one may be running.
+    `interrupted`: only this attempt stops, and another one continues the execution.
     `on_close` stops a handler that cannot read the flags; any thread may call it.
     """
 
-    __slots__ = ("closed", "on_close", "requested")
+    __slots__ = ("closed", "interrupted", "on_close", "requested")
 
     def __init__(self) -> None:
         self.requested = False
         self.closed = False
+        self.interrupted = False
         self.on_close: Callable[[], None] | None = None
 
 
@@ -72,6 +74,16 @@ class Execution:
     _transactions: Transactions = field(repr=False, compare=False)
     _tokens: Tokens = field(default=NO_TOKENS, repr=False, compare=False)
     _cancellation: Cancellation = field(default_factory=Cancellation, repr=False, compare=False)
+
+    @property
+    def fence(self) -> int:
+        """A number that grows with every start of the execution.
+
+        An attempt that was started later has a larger one, whatever happened to the earlier
+        attempt: a failure, a lost worker, or a retry by an operator. A claim that is released
+        before its start gives its number back, and nothing was sent with it.
+        """
+        return self.attempt
 
     def connection(self) -> "TenantConnection":
         """Return a transaction on the tenant's schema, committed at the end of the block.

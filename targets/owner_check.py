@@ -17,7 +17,8 @@ from tenantcron.targets.authorising import (
     CheckError,
     Refused,
 )
-from tenantcron.targets.http import HttpClient, RequestCredentials, bearer
+from tenantcron.targets.http.client import HttpClient
+from tenantcron.targets.http.credentials import RequestCredentials, bearer
 from tenantcron.targets.responses import FailCall, FullResponse, RetryCall, redacted
 from tenantcron.targets.tokens import TokenError
 

@@ -18,7 +18,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Final, cast
 
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.registry import Handler
+from tenantcron.targets.handlers import Handler
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer

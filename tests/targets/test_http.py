@@ -58,6 +58,7 @@ async def test_the_request_describes_the_execution(target: Service) -> None:
         "content-length": str(len(request.body)),
         "idempotency-key": KEY,
         "x-team": "billing",
+        "x-tenantcron-fence": "1",
         "x-tenantcron-execution": str(ID),
         "x-tenantcron-tenant": "acme",
         "x-tenantcron-schedule": "nightly",
@@ -97,6 +98,7 @@ async def test_attempts_share_the_body_the_key_and_the_trace_but_not_the_span(
     assert {trace[1] for trace in traces} == {ID.hex}
     assert len({trace[2] for trace in traces}) == 3
     assert [request.headers["x-tenantcron-attempt"] for request in received] == ["1", "2", "3"]
+    assert [request.headers["x-tenantcron-fence"] for request in received] == ["1", "2", "3"]
 
 
 async def test_the_owner_is_in_a_header_and_in_the_signed_body(target: Service) -> None:

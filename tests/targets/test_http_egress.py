@@ -31,8 +31,8 @@ from support.services import (
 
 from tenantcron.core.egress import Egress
 from tenantcron.core.errors import UsageError
-from tenantcron.targets.http import HttpClient
-from tenantcron.targets.resolving import ResolvingError, asking_tenant
+from tenantcron.targets.http.client import HttpClient
+from tenantcron.targets.http.resolving import ResolvingError, asking_tenant
 from tenantcron.targets.responses import ServiceResponse
 from tenantcron.targets.signals import Fail, Retry
 

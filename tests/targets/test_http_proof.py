@@ -57,7 +57,7 @@ def verified_v1(request: Received) -> bool:
 async def test_the_documented_check_verifies_a_signature(
     target: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "targets.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "targets-http.md").read_text(encoding="utf-8")
     (source,) = re.findall(r"<!-- verify -->\n+```python\n(.*?)```", page, re.DOTALL)
     shown: dict[str, Callable[..., bool]] = {}
     exec(source, shown)  # noqa: S102 -- our own page
@@ -79,7 +79,7 @@ async def test_the_documented_check_verifies_a_signature(
 
 
 def test_the_documented_policy_is_valid(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "targets.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "targets-http.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"<!-- policy -->\n+```toml\n(.*?)```", page, re.DOTALL)
     file = tmp_path / "tenantcron.toml"
     file.write_text(text, encoding="utf-8")

@@ -7,7 +7,7 @@ import pytest
 from support.attempts import claimed
 
 from tenantcron.scheduler.steps.attempts import AttemptOutcome, Stop, ended, stopped
-from tenantcron.targets.isolation.messages import (
+from tenantcron.targets.python.isolation.messages import (
     LONGEST_LINE,
     Failure,
     FailureKind,

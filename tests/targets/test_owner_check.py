@@ -18,7 +18,7 @@ from tenantcron.targets.authorising import (
     Refused,
     decide,
 )
-from tenantcron.targets.http import HttpClient
+from tenantcron.targets.http.client import HttpClient
 from tenantcron.targets.owner_check import OwnerCheck
 from tenantcron.targets.tokens import TokenError
 

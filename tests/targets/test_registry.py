@@ -10,13 +10,13 @@ from textwrap import dedent
 import pytest
 
 from tenantcron.core.errors import UsageError
-from tenantcron.targets import registry
 from tenantcron.targets.authorising import Allowed, AuthorisationRequest
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.registry import (
+from tenantcron.targets.handlers import ProcessLimits
+from tenantcron.targets.python import registry
+from tenantcron.targets.python.registry import (
     Declared,
     Handlers,
-    ProcessLimits,
     SagaError,
     authoriser,
     load_handlers,
@@ -272,7 +272,7 @@ def test_the_public_names_are_imported_on_first_use() -> None:
 
 def test_a_handler_is_isolated_only_if_declared_so(folder: Path) -> None:
     text = """
-        from tenantcron.targets.registry import saga
+        from tenantcron.targets.python.registry import saga
 
         @saga("here")
         def here(execution): ...

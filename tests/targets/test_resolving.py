@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from support.patience import PATIENCE
 
-from tenantcron.targets.resolving import Resolver, ResolvingError, asking_tenant
+from tenantcron.targets.http.resolving import Resolver, ResolvingError, asking_tenant
 
 
 class HangingResolver:

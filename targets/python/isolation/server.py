@@ -17,9 +17,9 @@ from types import FrameType
 from typing import Final, NoReturn, TypedDict
 
 from tenantcron.core.errors import UsageError
-from tenantcron.targets.isolation import child
-from tenantcron.targets.isolation.orders import import_all
-from tenantcron.targets.registry import Handlers, load_handlers
+from tenantcron.targets.python.isolation import child
+from tenantcron.targets.python.isolation.orders import import_all
+from tenantcron.targets.python.registry import Handlers, load_handlers
 
 # Signals that a terminal or a supervisor sends to a process group; the scheduler decides.
 _IGNORED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)

@@ -22,10 +22,8 @@ from tenantcron.core.names import NAME_EXPECTED, is_name
 from tenantcron.core.requirements import CATCH_ALL
 from tenantcron.core.sizes import SMALLEST, SizeError, format_size, parse_size
 from tenantcron.targets.authorising import Allowed, AuthorisationRequest, Refused
-from tenantcron.targets.execution import Execution
+from tenantcron.targets.handlers import Handler, HandlerFunction, ProcessLimits, SourceLocation
 
-# It may return a small JSON value, or an awaitable of one.
-HandlerFunction: TypeAlias = Callable[[Execution], object]
 AuthoriserFunction: TypeAlias = Callable[[AuthorisationRequest], Awaitable[Allowed | Refused]]
 F = TypeVar("F", bound=HandlerFunction)
 A = TypeVar("A", bound=AuthoriserFunction)
@@ -33,39 +31,6 @@ A = TypeVar("A", bound=AuthoriserFunction)
 
 class SagaError(TenantcronError):
     """The function cannot be the handler of that saga."""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceLocation:
-    """Where a handler is defined."""
-
-    module: str
-    function: str
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.module}.{self.function} ({self.file}:{self.line})"
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessLimits:
-    """The limits of a handler that runs in its own process."""
-
-    # Bytes that it may allocate in addition to its imported modules; None: no limit.
-    memory: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Handler:
-    """The function that runs a saga; a plain function runs in a thread."""
-
-    saga: str
-    function: HandlerFunction
-    is_async: bool
-    place: SourceLocation
-    # None: it runs in the scheduler's own process.
-    process: ProcessLimits | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Secrets that sign requests; they are stored outside tenantcron and read for each request."""
+"""Secrets of requests; they are stored outside tenantcron and read for each request."""
 
 import asyncio
 import os
@@ -14,18 +14,23 @@ LONGEST_SECRET: Final = 64 * 1024
 
 async def read_secret(ref: SecretRef, allowed: Iterable[str]) -> bytes:
     """Return a secret; a missing one is retried, because it may be added later."""
-    if not may_use(ref, allowed):
-        raise FailCall(
-            f"{ref} is not among the secrets that this tenant may sign with: the platform team can "
-            f'add "{ref}" to allowed_secrets in the [policy] table'
-        )
+    check_allowed(ref, allowed)
     if ref.kind == "env":
         secret = os.environ.get(ref.name, "").encode(errors="surrogateescape")
     else:
         secret = await asyncio.to_thread(_content, ref)
     if not secret:
-        raise RetryCall(f"the secret {ref} is missing or empty: the request cannot be signed")
+        raise RetryCall(f"the secret {ref} is missing or empty, so no request can be sent")
     return secret
+
+
+def check_allowed(ref: SecretRef, allowed: Iterable[str]) -> None:
+    """Fail if the policy does not allow a reference: a stored definition can be edited."""
+    if not may_use(ref, allowed):
+        raise FailCall(
+            f"{ref} is not among the secrets that this tenant may use: the platform team can "
+            f'add "{ref}" to allowed_secrets in the [policy] table'
+        )
 
 
 def _content(ref: SecretRef) -> bytes:

@@ -19,8 +19,10 @@ from structlog.typing import FilteringBoundLogger
 from tenantcron.core.errors import UsageError
 from tenantcron.core.sizes import format_size
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.isolation.forkserver import Child, Forkserver, reason
-from tenantcron.targets.isolation.messages import (
+from tenantcron.targets.handlers import Handler
+from tenantcron.targets.output import keep_encoded_result
+from tenantcron.targets.python.isolation.forkserver import Child, Forkserver, reason
+from tenantcron.targets.python.isolation.messages import (
     Failure,
     FailureKind,
     HandlerEnded,
@@ -31,9 +33,8 @@ from tenantcron.targets.isolation.messages import (
     RemoteError,
     decode,
 )
-from tenantcron.targets.isolation.orders import PortableTransactions, encode, order_of
-from tenantcron.targets.output import keep_encoded_result
-from tenantcron.targets.registry import Handler, Handlers
+from tenantcron.targets.python.isolation.orders import PortableTransactions, encode, order_of
+from tenantcron.targets.python.registry import Handlers
 from tenantcron.targets.tokens import TokenError
 
 log: FilteringBoundLogger = structlog.get_logger()

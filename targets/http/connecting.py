@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import ssl
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
@@ -20,10 +20,11 @@ import certifi
 import httpcore
 import httpx
 
-from tenantcron.core.egress import Egress, EgressRefusal, is_address
+from tenantcron.core.egress import Egress
 from tenantcron.core.errors import UsageError
-from tenantcron.targets.interim import BoundedStream
-from tenantcron.targets.resolving import Resolve, ResolvingError
+from tenantcron.targets.http.checking import checked_addresses
+from tenantcron.targets.http.interim import BoundedStream
+from tenantcron.targets.http.resolving import Resolve, ResolvingError
 
 # More than a replica runs at once, so a call never waits for a connection.
 _CONNECTIONS: Final = 1024
@@ -34,17 +35,10 @@ _IDLE_CONNECTIONS: Final = 20
 _IDLE_SECONDS: Final = 2.0
 
 
-class ForbiddenAddressError(Exception):
-    """A name resolves to an address that may not be called."""
-
-    def __init__(self, host: str, refusal: EgressRefusal) -> None:
-        super().__init__(f"{host} may not be called: {refusal.message}; {refusal.hint}")
-
-
-def new_client(egress: Egress, resolve: Resolve, ca_file: Path | None) -> httpx.AsyncClient:
-    """Return the client that all calls share; it ignores proxies, netrc files and cookies."""
+def new_client(egress: Egress, resolve: Resolve, context: ssl.SSLContext) -> httpx.AsyncClient:
+    """Return a client that many calls share; it ignores proxies, netrc files and cookies."""
     pool = httpcore.AsyncConnectionPool(
-        ssl_context=_trusted(ca_file),
+        ssl_context=context,
         max_connections=_CONNECTIONS,
         max_keepalive_connections=_IDLE_CONNECTIONS,
         keepalive_expiry=_IDLE_SECONDS,
@@ -114,7 +108,7 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
         """Connect to an address of a host, if all its addresses may be called."""
         try:
             async with asyncio.timeout(timeout):
-                addresses = await self._checked(host)
+                addresses = await checked_addresses(host, self._egress, self._resolve)
         except TimeoutError:
             raise ResolvingError(f"{host} was not resolved in time") from None
         *others, last = addresses
@@ -133,18 +127,6 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
     async def sleep(self, seconds: float) -> None:
         """Wait."""
         await self._network.sleep(seconds)
-
-    async def _checked(self, host: str) -> Sequence[str]:
-        """Return the addresses of a host; one forbidden address is enough to reject the host."""
-        literal = ":" in host or is_address(host)
-        addresses = [host] if literal else await self._resolve(host)
-        if not addresses:
-            raise ResolvingError(f"{host} cannot be resolved: it has no address")
-        for address in addresses:
-            refusal = self._egress.forbids(address)
-            if refusal is not None:
-                raise ForbiddenAddressError(host, refusal)
-        return addresses
 
 
 class _Transport(httpx.AsyncBaseTransport):
@@ -191,7 +173,8 @@ class _Stream(httpx.AsyncByteStream):
         await self._response.aclose()
 
 
-def _trusted(ca_file: Path | None) -> ssl.SSLContext:
+def trusting(ca_file: Path | None) -> ssl.SSLContext:
+    """Return a TLS context that trusts the public authorities, and those in a file."""
     context = ssl.create_default_context(cafile=certifi.where())
     if ca_file is None:
         return context

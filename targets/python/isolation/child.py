@@ -27,7 +27,9 @@ from tenantcron.core.standard_logging import route_standard_logging
 from tenantcron.core.values import JsonObject
 from tenantcron.targets.calls import Raised, call, call_plain
 from tenantcron.targets.execution import Cancellation, Execution
-from tenantcron.targets.isolation.messages import (
+from tenantcron.targets.handlers import Handler
+from tenantcron.targets.output import collect_from_here
+from tenantcron.targets.python.isolation.messages import (
     Failure,
     HandlerEnded,
     LoginRequest,
@@ -37,9 +39,8 @@ from tenantcron.targets.isolation.messages import (
     encode,
     failure_of,
 )
-from tenantcron.targets.isolation.orders import AttemptOrder, decode, execution_of
-from tenantcron.targets.output import collect_from_here
-from tenantcron.targets.registry import Handler, Handlers
+from tenantcron.targets.python.isolation.orders import AttemptOrder, decode, execution_of
+from tenantcron.targets.python.registry import Handlers
 from tenantcron.targets.signals import Cancelled
 from tenantcron.targets.tokens import TokenError
 

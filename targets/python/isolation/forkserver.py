@@ -14,9 +14,9 @@ from threading import Lock
 from typing import Final, NamedTuple
 
 from tenantcron.core.errors import UsageError
-from tenantcron.targets.isolation.messages import LONGEST_LINE
+from tenantcron.targets.python.isolation.messages import LONGEST_LINE
 
-_SERVER: Final = "tenantcron.targets.isolation.server"
+_SERVER: Final = "tenantcron.targets.python.isolation.server"
 _CHUNK: Final = 1 << 16
 # Seconds for a closed server to kill its children and exit.
 _EXIT_TIMEOUT: Final = 5.0

@@ -1,0 +1,1 @@
+"""HTTP targets: one request to a service for each attempt."""

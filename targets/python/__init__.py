@@ -1,0 +1,1 @@
+"""Python handlers: their registry, and handlers in their own process."""
