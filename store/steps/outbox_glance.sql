@@ -1,8 +1,9 @@
--- Whether events have to be placed, whether any webhook is enabled, and whether one of these has a due
+-- Whether events have to be placed, whether there is a receiver, and whether one of these has a due
 -- lane. Lanes are looked up by webhook: there may be thousands that are not due.
 SELECT
     EXISTS (SELECT FROM tenantcron.outbox),
-    EXISTS (SELECT FROM tenantcron.webhook WHERE disabled_at IS NULL),
+    EXISTS (SELECT FROM tenantcron.webhook WHERE disabled_at IS NULL)
+    OR EXISTS (SELECT FROM tenantcron.event_bus),
     EXISTS (
         SELECT
         FROM tenantcron.webhook AS w

@@ -18,20 +18,20 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from random import Random
 from typing import Final
 
 import structlog
 from sqlalchemy.exc import DBAPIError
 
 from tenantcron.actor.attribution import Attribution
-from tenantcron.scheduler.events.webhooks import (
+from tenantcron.core.wake_signal import WakeSignal
+from tenantcron.events.delivery import EventDelivery, wait_after
+from tenantcron.events.webhooks.requests import (
     WebhookDeliveryError,
     WebhookGoneError,
     WebhookSender,
 )
-from tenantcron.scheduler.replica.polling_loops import WakeSignal, retry_conflicts
-from tenantcron.scheduler.replica.shared_state import Replica
+from tenantcron.store.connection.conflicts import retry_conflicts
 from tenantcron.store.connection.driver_errors import first_line
 from tenantcron.store.connection.errors import DatabaseError
 from tenantcron.store.rows import audit_records, outbox, webhooks
@@ -51,20 +51,17 @@ LONGEST_VISIT: Final = timedelta(seconds=20)
 LONGEST_WAIT: Final = timedelta(minutes=5)
 
 _POLL_SECONDS: Final = 1.0
-# The poll interval without webhooks; a new webhook is detected after this time at the latest.
+# The poll interval without receivers; a new one is detected after this time at the latest.
 _IDLE_SECONDS: Final = 5.0
-_FIRST_WAIT: Final = 1.0
 _RECORDED_AT_ONCE: Final = 2
 _AT_ONCE: Final = timedelta(0)
-# This many doublings exceed the longest wait.
-_MOST_DOUBLINGS: Final = 20
 
 
 class Outbox:
     """Sequences and delivers events. All its state is in the database."""
 
-    def __init__(self, replica: Replica, courier: WebhookSender) -> None:
-        self._replica = replica
+    def __init__(self, delivery: EventDelivery, courier: WebhookSender) -> None:
+        self._delivery = delivery
         self._courier = courier
         self._under_way: Counter[str] = Counter()
         self._stopping = False
@@ -79,17 +76,17 @@ class Outbox:
 
     async def step(self, tasks: asyncio.TaskGroup) -> float:
         """Sequence events and start to deliver due lanes, in tasks of the caller's group."""
-        glance = await glances.outbox(self._replica.database, self._replica.clock())
+        glance = await glances.outbox(self._delivery.database, self._delivery.clock())
         placed = await self._place() if glance.has_events else 0
         if placed or glance.has_due_lanes:
             await self._take(tasks)
         if placed == EVENTS_A_BATCH:
             return 0
-        return _POLL_SECONDS if glance.has_webhooks else _IDLE_SECONDS
+        return _POLL_SECONDS if glance.has_receivers else _IDLE_SECONDS
 
     async def deliver_once(self) -> None:
         """Deliver all due events, until no receiver accepts any more."""
-        delivered, before = self._replica.counts.events_delivered, -1
+        delivered, before = self._delivery.counts.delivered, -1
         while delivered.total() > before:
             before = delivered.total()
             async with asyncio.TaskGroup() as tasks:
@@ -97,19 +94,19 @@ class Outbox:
                     pass
 
     async def _place(self) -> int:
-        async with self._replica.database.transaction(by_key=True) as connection:
-            return await outbox.place(connection, EVENTS_A_BATCH, self._replica.clock())
+        async with self._delivery.database.transaction(by_key=True) as connection:
+            return await outbox.place(connection, EVENTS_A_BATCH, self._delivery.clock())
 
     async def _take(self, tasks: asyncio.TaskGroup) -> None:
         """Lease lanes for the free slots."""
-        async with self._replica.database.transaction(by_key=True) as connection:
+        async with self._delivery.database.transaction(by_key=True) as connection:
             enabled = {webhook.name: webhook for webhook in await webhooks.list_enabled(connection)}
             free = {name: LANES_A_WEBHOOK - self._under_way[name] for name in enabled}
             slots = {name: number for name, number in free.items() if number > 0}
             if self._stopping or not slots:
                 return
             lanes = await outbox.take(
-                connection, slots, events=EVENTS_A_LANE, lease=LEASE, at=self._replica.clock()
+                connection, slots, events=EVENTS_A_LANE, lease=LEASE, at=self._delivery.clock()
             )
         for lane in lanes:
             self._under_way[lane.webhook] += 1
@@ -136,7 +133,7 @@ class Outbox:
             except WebhookDeliveryError as error:
                 return await self._failed(webhook, lane, delivered, error)
             delivered = part[-1].place
-            self._replica.counts.events_delivered[webhook.name] += len(part)
+            self._delivery.counts.delivered[webhook.name] += len(part)
         return LaneProgress(delivered, _AT_ONCE, 0, None)
 
     async def _failed(
@@ -145,20 +142,20 @@ class Outbox:
         """Log a failed request, and disable a webhook whose receiver is gone."""
         # An accepted event shows that the receiver works, so its failures count from one again.
         failures = 1 if delivered else lane.failures + 1
-        self._replica.counts.webhook_failures[webhook.name] += 1
+        self._delivery.counts.webhook_failures[webhook.name] += 1
         fields = {"webhook": webhook.name, "tenant": lane.tenant_id, "error": str(error)}
         log.warning("webhook_failed", **fields, failures=failures)
         if isinstance(error, WebhookGoneError):
             await self._disable(webhook, error)
-        wait = wait_after(failures, self._replica.random)
+        wait = wait_after(failures, self._delivery.random, LONGEST_WAIT)
         return LaneProgress(delivered, wait, failures, str(error))
 
     async def _disable(self, webhook: Webhook, error: WebhookGoneError) -> None:
         """Disable a webhook, and record that as an action of this scheduler."""
         try:
-            async with self._replica.database.transaction() as connection:
-                await audit_records.act(connection, Attribution(self._replica.actor))
-                at = self._replica.clock()
+            async with self._delivery.database.transaction() as connection:
+                await audit_records.act(connection, Attribution(self._delivery.actor))
+                at = self._delivery.clock()
                 was_on = await webhooks.disable(connection, webhook.name, str(error), at)
         except (DatabaseError, DBAPIError) as away:
             # The receiver will answer the next request in the same way.
@@ -172,20 +169,14 @@ class Outbox:
         try:
             async with (
                 self._recording,
-                self._replica.database.transaction(by_key=True) as connection,
+                self._delivery.database.transaction(by_key=True) as connection,
             ):
-                held = await outbox.release(connection, lane, settlement, self._replica.clock())
+                held = await outbox.release(connection, lane, settlement, self._delivery.clock())
         except (DatabaseError, DBAPIError) as error:
             log.error("webhook_not_settled", webhook=lane.webhook, error=first_line(error))
             return
         if not held:
             log.warning("webhook_lease_lost", webhook=lane.webhook, tenant=lane.tenant_id)
-
-
-def wait_after(failures: int, random: Random) -> timedelta:
-    """Return the backoff of a lane: a random time below a bound that doubles per failure."""
-    bound = _FIRST_WAIT * 2.0 ** min(failures - 1, _MOST_DOUBLINGS)
-    return timedelta(seconds=random.uniform(0, min(bound, LONGEST_WAIT.total_seconds())))
 
 
 def _requests(webhook: Webhook, events: Sequence[Event]) -> Iterator[Sequence[Event]]:

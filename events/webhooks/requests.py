@@ -7,10 +7,9 @@ operator can fix.
 """
 
 import asyncio
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Final, Literal, cast
 
@@ -19,32 +18,27 @@ from tenantcron.core.egress import read_url
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import TenantId
 from tenantcron.core.secret_refs import SecretRef
-from tenantcron.core.values import JsonObject
-from tenantcron.schedules.execution_reasons import reason_text
+from tenantcron.core.values import JsonValue
+from tenantcron.events.cloud_events import (
+    MANY_EVENTS,
+    ONE_EVENT,
+    PREFIX,
+    as_bytes,
+    as_cloud_event,
+)
 from tenantcron.store.rows.outbox import Event
 from tenantcron.store.rows.webhooks import GONE, Webhook
-from tenantcron.targets.http import HttpClient, RequestCredentials, signed, timestamp
+from tenantcron.targets.http.client import HttpClient
+from tenantcron.targets.http.credentials import RequestCredentials, signed, timestamp
+from tenantcron.targets.http.secrets import read_secret
 from tenantcron.targets.responses import ServiceResponse
 from tenantcron.targets.signals import Fail, Retry
-from tenantcron.targets.signing import read_secret
 
 # The time limit for the entire response.
 LONGEST_CALL: Final = timedelta(seconds=10)
 # Limited, because every replica calls each webhook concurrently.
 MOST_WEBHOOKS: Final = 16
-PREFIX: Final = "dev.tenantcron."
-EVENT_TYPES: Final = tuple(
-    f"{PREFIX}{name}"
-    for name in (
-        *("execution.succeeded", "execution.dead", "execution.skipped"),
-        *("execution.missed", "execution.cancelled"),
-        *("schedule.paused", "schedule.resumed", "tenant.changed"),
-    )
-)
 TEST_TYPE: Final = f"{PREFIX}webhook.test"
-
-_ONE: Final = "application/cloudevents+json; charset=utf-8"
-_MANY: Final = "application/cloudevents-batch+json; charset=utf-8"
 
 
 class WebhookDeliveryError(TenantcronError):
@@ -71,7 +65,7 @@ class WebhookSender:
         try:
             async with asyncio.timeout(LONGEST_CALL.total_seconds()):
                 proof = await self._prove(webhook, key_of(events), body, at)
-                kind = _MANY if webhook.in_batches else _ONE
+                kind = MANY_EVENTS if webhook.in_batches else ONE_EVENT
                 await self.caller.post(webhook.url, body, proof, answer, kind)
         except (Retry, Fail) as error:
             raise WebhookDeliveryError(error.reason) from error
@@ -115,34 +109,8 @@ def key_of(events: Sequence[Event]) -> str:
 def content(webhook: Webhook, tenant: TenantId, events: Sequence[Event]) -> bytes:
     """Return the body of a request, with the same bytes each time the same events are sent."""
     documents = [as_cloud_event(tenant, event) for event in events]
-    document = documents if webhook.in_batches else documents[0]
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
-
-
-def as_cloud_event(tenant: TenantId, event: Event) -> JsonObject:
-    """Return an event as a CloudEvent."""
-    return {
-        "specversion": "1.0",
-        "id": str(event.id),
-        "source": f"/tenants/{tenant}",
-        "type": event.type,
-        "subject": event.subject,
-        "time": event.happened_at.astimezone(UTC).isoformat(),
-        "datacontenttype": "application/json",
-        # Padded, so that sorting as text sorts by number.
-        "sequence": f"{event.place:020}",
-        "tenant": tenant,
-        "data": _in_words(event.data),
-    }
-
-
-def _in_words(data: JsonObject) -> JsonObject:
-    """Return the data of an event with its reason as a sentence."""
-    match data:
-        case {"reason_code": str(code), "reason": str() | None as detail}:
-            return {**data, "reason": reason_text(code, detail)}
-        case _:
-            return data
+    document: JsonValue = [*documents] if webhook.in_batches else documents[0]
+    return as_bytes(document)
 
 
 def _check(status: int | None) -> None:

@@ -1,0 +1,1 @@
+"""Events for other systems: the outbox, webhooks and event buses."""

@@ -1,0 +1,1 @@
+"""Kafka as an event bus, behind the extra `kafka`."""

@@ -1,0 +1,1 @@
+"""NATS JetStream as an event bus, behind the extra `nats`."""

@@ -1,0 +1,1 @@
+"""Webhooks: HTTP requests with events."""
