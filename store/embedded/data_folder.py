@@ -8,7 +8,6 @@ import hashlib
 import os
 import shlex
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,17 +15,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tenantcron.store.connection.database_urls import DEFAULTS, DatabaseTarget
 from tenantcron.store.connection.errors import EmbeddedServerError
 from tenantcron.store.embedded.binaries import programs
 from tenantcron.store.embedded.os_users import Account, server_account
+from tenantcron.store.embedded.postmaster import (
+    PORT,
+    SOCKET,
+    end,
+    is_server_of,
+    recorded_in,
+    running_in,
+)
 
-_PORT = "5432"
-_SOCKET = f".s.PGSQL.{_PORT}"
 # Operating systems limit the path of a socket to 104 bytes or slightly more.
 _LONGEST_SOCKET_PATH = 100
 _PATIENCE = 60.0
-_POLL_INTERVAL = 0.02
 # Between attempts to start.
 _PAUSES = (0.1, 0.5, 1.0, 2.0, 4.0)
 
@@ -39,21 +42,30 @@ class Cluster:
     programs: Path
     account: Account
 
-    def ensure_running(self) -> DatabaseTarget:
-        """Create the data folder if it is missing, and start the server if none is running."""
+    def start(self) -> str:
+        """Create the data folder if it is missing, start the server, return its socket folder."""
         if not self.data.exists():
             self._initialise()
-        sockets = self._sockets_of_running() or self._start()
-        return DatabaseTarget(
-            DEFAULTS | {"host": sockets, "port": _PORT, "user": "postgres", "dbname": "postgres"}
+        sockets = self._socket_folder()
+        options = shlex.join(["-h", "", "-k", str(sockets), "-p", PORT])
+        command = ("-w", "-t", str(int(_PATIENCE)), "-D", str(self.data), "-l", str(self._log))
+        for pause in _PAUSES:
+            self._run("pg_ctl", *command, "-o", options, "start")
+            if running := running_in(self.data):
+                return running.sockets
+            self._discard_foreign_pid()
+            # Child processes of a killed server need a moment to exit.
+            time.sleep(pause)
+        raise EmbeddedServerError(
+            f"the embedded server does not start: {self._last_error()}. The log is {self._log}"
         )
 
     def stop(self) -> None:
         """Stop the server if it responds; a process id alone may belong to another process."""
-        if sockets := self._sockets_of_running():
+        if running := running_in(self.data):
             self._run("pg_ctl", "-w", "-m", "fast", "-D", str(self.data), "stop")
-            if Path(sockets) != self.data:
-                shutil.rmtree(sockets, ignore_errors=True)
+            if Path(running.sockets) != self.data:
+                shutil.rmtree(running.sockets, ignore_errors=True)
 
     def _initialise(self) -> None:
         """Create the folder under another name, so that a partial one is never used."""
@@ -68,55 +80,26 @@ class Cluster:
             raise EmbeddedServerError(f"the embedded database cannot be created: {done.stdout}")
         draft.rename(self.data)
 
-    def _start(self) -> str:
-        sockets = self._socket_folder()
-        options = shlex.join(["-h", "", "-k", str(sockets), "-p", _PORT])
-        command = ("-w", "-t", str(int(_PATIENCE)), "-D", str(self.data), "-l", str(self._log))
-        for pause in _PAUSES:
-            self._run("pg_ctl", *command, "-o", options, "start")
-            if running := self._sockets_of_running():
-                return running
-            self._discard_foreign_pid()
-            # Child processes of a killed server need a moment to exit.
-            time.sleep(pause)
-        raise EmbeddedServerError(
-            f"the embedded server does not start: {self._last_error()}. The log is {self._log}"
-        )
-
     def _discard_foreign_pid(self) -> None:
         """Remove a `postmaster.pid` whose process is alive but not a server, since none responds.
 
         The server would mistake this process for a server and not start. The file of a dead process
-        stays: the server needs it to detect remaining processes of the previous server.
+        stays: the server needs it to detect remaining processes of the previous server. A server of
+        this folder that does not respond was moved together with the folder, and is ended.
         """
-        file = self.data / "postmaster.pid"
-        with suppress(OSError, ValueError, IndexError):
-            os.kill(int(file.read_text(encoding="utf-8").splitlines()[0]), 0)
-            file.unlink()
-
-    def _sockets_of_running(self) -> str | None:
-        """Return the socket folder of the running server; wait for one that is starting."""
-        patience = time.monotonic() + _PATIENCE
-        while time.monotonic() < patience:
-            folder, status = self._postmaster()
-            if folder is None or not _answers(Path(folder)):
-                return None
-            if status == "ready":
-                return folder
-            time.sleep(_POLL_INTERVAL)
-        return None
-
-    def _postmaster(self) -> tuple[str | None, str]:
-        """Read `postmaster.pid`: the socket folder is its fifth line, the status its eighth."""
-        try:
-            lines = (self.data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
-        except FileNotFoundError:
-            return None, ""
-        return (lines[4] if len(lines) > 4 else None), (lines[7].strip() if len(lines) > 7 else "")
+        found = recorded_in(self.data)
+        if found is None:
+            return
+        if is_server_of(found.pid, self.data):
+            end(found.pid)
+            return
+        with suppress(OSError):
+            os.kill(found.pid, 0)
+            (self.data / "postmaster.pid").unlink()
 
     def _socket_folder(self) -> Path:
         """Return the data folder, or a temporary folder if the path of the socket is too long."""
-        if len(os.fsencode(self.data / _SOCKET)) <= _LONGEST_SOCKET_PATH:
+        if len(os.fsencode(self.data / SOCKET)) <= _LONGEST_SOCKET_PATH:
             return self.data
         digest = hashlib.sha256(os.fsencode(self.data)).hexdigest()[:16]
         folder = Path(tempfile.gettempdir()) / f"tenantcron-{digest}"
@@ -136,7 +119,7 @@ class Cluster:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd="/",
-                env=_environment(),
+                env=plain_environment(),
                 check=False,
                 **self.account.switch(),
             )
@@ -164,22 +147,12 @@ def cluster_in(data: Path, others: Path | None = None) -> Cluster:
     return Cluster(data, place, account)
 
 
-def _answers(folder: Path) -> bool:
-    """Whether a server accepts connections; a killed server leaves its socket file behind."""
-    with socket.socket(socket.AF_UNIX) as client:
-        try:
-            client.connect(str(folder / _SOCKET))
-        except OSError:
-            return False
-    return True
-
-
 # The variables that the programs of a server need. Others may contain our secrets, and each process
 # of the server would keep them for as long as it runs.
 _INHERITED = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TZDIR")
 
 
-def _environment() -> dict[str, str]:
+def plain_environment() -> dict[str, str]:
     """Return an environment with English messages, and without secrets or PG* variables."""
     kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     return kept | {"LC_ALL": "C"}

@@ -21,14 +21,16 @@ from tenantcron.store.embedded.server import ServerUse, embedded_server
 
 # Opens the database of the working folder, prints a line, and exits when its input ends.
 VISITOR = """
-import asyncio, sys
+import asyncio, os, sys
+from datetime import timedelta
 from pathlib import Path
 from sqlalchemy import text
 from tenantcron.core.settings import Settings
 from tenantcron.store.connection.engine import open_database
 
 async def visit():
-    async with open_database(Settings(folder=Path.cwd())) as database:
+    linger = timedelta(seconds=float(os.environ["LINGER"]))
+    async with open_database(Settings(folder=Path.cwd(), embedded_linger=linger)) as database:
         async with database.transaction() as connection:
             await connection.execute(text("SELECT 1"))
         print("in", flush=True)
@@ -53,10 +55,11 @@ sys.exit(main(["migrate"]))
 """
 
 
-def launch(folder: Path, program: str = VISITOR) -> subprocess.Popen[str]:
+def launch(folder: Path, program: str = VISITOR, linger: str = "0") -> subprocess.Popen[str]:
     environment = {key: value for key, value in os.environ.items() if "TENANTCRON" not in key}
     # Settings of a user's shell, which must not matter.
     environment |= {"LC_ALL": "xx_YY.utf8", "PGPORT": "1", "PGHOST": "nowhere.invalid"}
+    environment["LINGER"] = linger
     return subprocess.Popen(
         [sys.executable, "-c", program],
         cwd=folder,
@@ -71,8 +74,8 @@ def launch(folder: Path, program: str = VISITOR) -> subprocess.Popen[str]:
 class Visitor:
     """A process that uses the server until its input ends."""
 
-    def __init__(self, folder: Path) -> None:
-        self.process = launch(folder)
+    def __init__(self, folder: Path, linger: str = "0") -> None:
+        self.process = launch(folder, linger=linger)
 
     def arrive(self) -> "Visitor":
         assert self.process.stdout
