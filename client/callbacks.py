@@ -1,0 +1,267 @@
+"""The worker's side of completion by callback: heartbeats, and the end of an attempt.
+
+    worker = CallbackWorker.of_headers(request.headers)
+    with worker.working() as work:
+        for number, page in enumerate(pages):
+            work.raise_if_cancelled()
+            work.progress(100 * number // len(pages))
+            print(page)
+        work.result = {"pages": len(pages)}
+
+A thread sends heartbeats while the block runs. At its end the block reports `complete`; an
+exception reports `fail` and propagates. A report that got no response is sent again, until the
+attempt would be lost anyway: the server answers a repeated one with the recorded outcome.
+`docs/targets-callback.md` has the protocol.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from http import HTTPStatus
+from threading import Event, Thread
+from time import monotonic, sleep
+from typing import Final
+
+from tenantcron.client.blocking_client import Client
+from tenantcron.client.calls import ApiCall, body_of, path_of
+from tenantcron.client.errors import ProblemError, RequestError
+from tenantcron.core.errors import UsageError
+from tenantcron.core.values import JsonObject, JsonValue
+from tenantcron.service.responses.callbacks import HeartbeatResponse, ReportResponse
+
+_URL, _TOKEN, _HEARTBEAT = (
+    "x-tenantcron-callback-url",
+    "x-tenantcron-callback-token",
+    "x-tenantcron-heartbeat",
+)
+# Three heartbeats in the time of one: two may fail.
+_EVERY: Final = 1 / 3
+# Between two tries of a report.
+_FIRST_WAIT: Final = 0.1
+_LONGEST_WAIT: Final = 5.0
+_LONGEST_RETRY: Final = 3600
+# The API is overloaded, or its database does not answer.
+_BUSY: Final = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+_LONGEST_MESSAGE: Final = 2000
+
+
+class WorkCancelled(Exception):  # noqa: N818 -- an order to stop, not an error
+    """The attempt is over, or has to stop; the text is the reason."""
+
+
+def heartbeat(
+    execution: str, progress: int | None = None, progress_text: str | None = None
+) -> ApiCall[HeartbeatResponse]:
+    """Renew the lease of an attempt."""
+    body = body_of(progress=progress, progress_text=progress_text)
+    return ApiCall("POST", _path(execution, "heartbeat"), HeartbeatResponse, body=body)
+
+
+def complete(
+    execution: str, result: JsonValue = None, progress: int | None = None
+) -> ApiCall[ReportResponse]:
+    """Report that the work of an attempt is done."""
+    given: JsonObject = {} if result is None else {"result": result}
+    body = {**body_of(progress=progress), **given}
+    return ApiCall("POST", _path(execution, "complete"), ReportResponse, body=body)
+
+
+def fail(
+    execution: str, message: str, *, retryable: bool = True, retry_after: int | None = None
+) -> ApiCall[ReportResponse]:
+    """Report that the work of an attempt failed."""
+    message = message[:_LONGEST_MESSAGE] or "failed"
+    body = body_of(message=message, retryable=retryable, retry_after=retry_after)
+    return ApiCall("POST", _path(execution, "fail"), ReportResponse, body=body)
+
+
+def _path(execution: str, action: str) -> str:
+    return path_of("executions", f"{execution}:{action}")
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackAddress:
+    """Where and how to report on an attempt, from the headers of its request."""
+
+    server: str
+    execution: str
+    token: str = field(repr=False)
+    # Seconds.
+    heartbeat: float
+
+    @classmethod
+    def of_headers(cls, headers: Mapping[str, str]) -> "CallbackAddress":
+        """Read the headers of a request; raise a UsageError if it expects no callback."""
+        given = {name.lower(): text for name, text in headers.items()}
+        missing = [name for name in (_URL, _TOKEN, _HEARTBEAT) if not given.get(name)]
+        server, _, execution = given.get(_URL, "").rpartition("/v1/executions/")
+        if missing or not server:
+            names = ", ".join(missing or [_URL])
+            raise UsageError(
+                f"the request has no valid {names}: its target needs `completion: callback`"
+            )
+        return cls(server, execution, given[_TOKEN], float(given[_HEARTBEAT]))
+
+
+class AttemptWork:
+    """The work of one attempt; any thread may report its progress."""
+
+    def __init__(self) -> None:
+        self.result: JsonValue = None
+        self._percent: int | None = None
+        self._text: str | None = None
+        self._cancelled: str | None = None
+        self._is_over = False
+
+    def progress(self, percent: int, text: str | None = None) -> None:
+        """Set the progress that the next heartbeat reports."""
+        self._percent, self._text = percent, text
+
+    @property
+    def final_progress(self) -> int | None:
+        """The progress of work that is done: 100, if it has reported any."""
+        return None if self._percent is None else 100
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether to stop: the attempt was cancelled, has timed out, or is lost."""
+        return self._cancelled is not None
+
+    def raise_if_cancelled(self) -> None:
+        """Raise WorkCancelled if the work has to stop."""
+        if self._cancelled is not None:
+            raise WorkCancelled(self._cancelled)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the attempt has ended, so that no report on it is accepted."""
+        return self._is_over
+
+    def cancel(self, reason: str) -> None:
+        """Have the work stop."""
+        self._cancelled = reason
+
+    def end(self, reason: str) -> None:
+        """Have the work stop, because the attempt is over."""
+        self._is_over = True
+        self.cancel(reason)
+
+    def beat(self, execution: str) -> ApiCall[HeartbeatResponse]:
+        """Return the next heartbeat."""
+        return heartbeat(execution, self._percent, self._text)
+
+
+class CallbackWorker:
+    """Reports on one attempt."""
+
+    def __init__(self, address: CallbackAddress) -> None:
+        self.address = address
+
+    @classmethod
+    def of_headers(cls, headers: Mapping[str, str]) -> "CallbackWorker":
+        """Return the worker of a request; raise a UsageError if it expects no callback."""
+        return cls(CallbackAddress.of_headers(headers))
+
+    def complete(self, result: JsonValue = None, progress: int | None = None) -> ReportResponse:
+        """Report that the work is done."""
+        return self._report(complete(self.address.execution, result, progress))
+
+    def fail(
+        self, message: str, *, retryable: bool = True, retry_after: int | None = None
+    ) -> ReportResponse:
+        """Report that the work failed."""
+        execution = self.address.execution
+        return self._report(fail(execution, message, retryable=retryable, retry_after=retry_after))
+
+    def heartbeat(self, work: AttemptWork) -> bool:
+        """Send a heartbeat; cancel the work if the server says so, or if the attempt is over.
+
+        Returns whether the server has answered. If not, the next one comes before the lease ends.
+        """
+        try:
+            with Client(self.address.server, self.address.token) as client:
+                answer = client.send(work.beat(self.address.execution))
+        except ProblemError as problem:
+            is_over = problem.status in (HTTPStatus.CONFLICT, HTTPStatus.UNAUTHORIZED)
+            if is_over:
+                work.end(problem.detail)
+            return is_over
+        except RequestError:
+            return False
+        if answer["cancel"]:
+            work.cancel(answer["reason"] or "cancelled")
+        return True
+
+    def begin(self) -> AttemptWork | None:
+        """Send the first heartbeat, again if it is not answered; None if the server is silent."""
+        work = AttemptWork()
+        for _ in self._tries():
+            if self.heartbeat(work):
+                return work
+        return None
+
+    @contextmanager
+    def working(self, begun: AttemptWork | None = None) -> Iterator[AttemptWork]:
+        """Send heartbeats during the block, the first one unless it was sent; report its end."""
+        work, stop = begun or AttemptWork(), Event()
+        if begun is None:
+            first = partial(self._beat_at_once, work, stop)
+        else:
+            first = partial(self._beat, work, stop)
+        beats = Thread(target=first, name="heartbeats", daemon=True)
+        beats.start()
+        try:
+            yield work
+        except BaseException as error:
+            stop.set()
+            self._report_failure(error)
+            raise
+        stop.set()
+        self.complete(work.result, work.final_progress)
+
+    def _beat_at_once(self, work: AttemptWork, stop: Event) -> None:
+        self.heartbeat(work)
+        self._beat(work, stop)
+
+    def _beat(self, work: AttemptWork, stop: Event) -> None:
+        while not work.cancelled and not stop.wait(self.address.heartbeat * _EVERY):
+            self.heartbeat(work)
+
+    def _report_failure(self, error: BaseException) -> None:
+        # Handlers and workers raise the same class for work that must not be retried.
+        from tenantcron.targets.signals import Fail, Retry  # noqa: PLC0415 -- only needed here
+
+        message = str(error) or type(error).__name__
+        after = error.after if isinstance(error, Retry) else None
+        seconds = None if after is None else min(int(after.total_seconds()), _LONGEST_RETRY)
+        try:
+            self.fail(message, retryable=not isinstance(error, Fail), retry_after=seconds)
+        except (ProblemError, RequestError) as unreported:
+            error.add_note(f"the failure could not be reported: {unreported}")
+
+    def _report(self, call: ApiCall[ReportResponse]) -> ReportResponse:
+        """Send a report, again if its response was lost or the API was not available."""
+        for _ in self._tries():
+            try:
+                return self._sent(call)
+            except RequestError:
+                continue
+            except ProblemError as problem:
+                if problem.status not in _BUSY:
+                    raise
+        return self._sent(call)
+
+    def _tries(self) -> Iterator[None]:
+        """Yield for each try, with growing pauses, until a heartbeat would be overdue."""
+        until, wait = monotonic() + self.address.heartbeat, _FIRST_WAIT
+        while True:
+            yield
+            if monotonic() + wait >= until:
+                return
+            sleep(wait)
+            wait = min(2 * wait, _LONGEST_WAIT)
+
+    def _sent(self, call: ApiCall[ReportResponse]) -> ReportResponse:
+        with Client(self.address.server, self.address.token) as client:
+            return client.send(call)

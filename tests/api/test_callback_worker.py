@@ -1,0 +1,92 @@
+"""The Python worker of callbacks, against a real API."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from support.remote_work import RemoteWork, remote_work
+from support.serving import ADA
+
+from tenantcron import Fail
+from tenantcron.client.callbacks import AttemptWork, CallbackWorker, WorkCancelled
+from tenantcron.core.errors import UsageError
+from tenantcron.scheduler.operate.operator import Operator
+from tenantcron.store.connection.engine import Database
+
+
+@pytest.fixture
+async def work(database: Database, tmp_path: Path) -> AsyncIterator[RemoteWork]:
+    """An execution that is due."""
+    async with remote_work(database, tmp_path) as running:
+        yield running
+
+
+async def started(work: RemoteWork) -> CallbackWorker:
+    return CallbackWorker.of_headers((await work.accepted()).headers)
+
+
+async def test_a_block_reports_its_progress_and_its_result(work: RemoteWork) -> None:
+    worker = await started(work)
+
+    def run() -> None:
+        with worker.working() as attempt:
+            attempt.progress(40, "page 2 of 5")
+            worker.heartbeat(attempt)
+            attempt.progress(60, "page 3 of 5")
+            worker.heartbeat(attempt)
+            attempt.result = {"pages": 5}
+
+    await asyncio.to_thread(run)
+    row = await work.row()
+    assert (row["state"], row["progress"], row["progress_text"]) == (
+        "SUCCEEDED",
+        100,
+        "page 3 of 5",
+    )
+    (attempt,) = await work.scheduling.attempts(row["id"])
+    assert attempt.result == {"pages": 5}
+
+
+@pytest.mark.parametrize(
+    ("error", "state"), [(ValueError("no paper"), "RETRYING"), (Fail("no such customer"), "DEAD")]
+)
+async def test_an_exception_is_reported_as_a_failure_and_propagates(
+    work: RemoteWork, error: Exception, state: str
+) -> None:
+    worker = await started(work)
+
+    def run() -> None:
+        with worker.working():
+            raise error
+
+    with pytest.raises(type(error)):
+        await asyncio.to_thread(run)
+    assert ((await work.row())["state"], (await work.row())["reason"]) == (state, str(error))
+
+
+async def test_a_cancellation_stops_the_work_and_ends_the_execution(work: RemoteWork) -> None:
+    worker, scheduling = await started(work), work.scheduling
+    operator = Operator(scheduling.database, scheduling.settings, ADA, scheduling.clock)
+    await operator.cancel(str((await work.row())["id"]), "wrong month")
+
+    def run() -> None:
+        with worker.working() as attempt:
+            worker.heartbeat(attempt)
+            attempt.raise_if_cancelled()
+
+    with pytest.raises(WorkCancelled, match="wrong month"):
+        await asyncio.to_thread(run)
+    assert (await work.row())["state"] == "CANCELLED"
+
+
+async def test_the_work_of_an_attempt_that_is_over_is_cancelled(work: RemoteWork) -> None:
+    worker, attempt = await started(work), AttemptWork()
+    await asyncio.to_thread(worker.complete)
+    await asyncio.to_thread(worker.heartbeat, attempt)
+    assert attempt.cancelled
+
+
+def test_a_request_without_callback_headers_is_refused() -> None:
+    with pytest.raises(UsageError, match="its target needs `completion: callback`"):
+        CallbackWorker.of_headers({"X-Tenantcron-Attempt": "1"})
