@@ -1,0 +1,1 @@
+"""gRPC targets: one call of a service for each attempt."""
