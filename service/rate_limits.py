@@ -18,19 +18,24 @@ many reads. So a process reserves several requests at once for a busy token:
   are served in that minute. If the database does not respond, no request is served.
 
 Writes are authenticated and counted one by one, so a revoked token cannot write anything.
+
+Reports of remote workers are limited per execution. Those that arrive at the same time are counted
+with one statement.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import Final
+from uuid import UUID
 
 from tenantcron.actor.api_tokens import PresentedToken
+from tenantcron.core.combining import Combiner
 from tenantcron.service.problems import ApiProblem, unavailable
-from tenantcron.store.connection.engine import Database
-from tenantcron.store.rows import api_tokens
+from tenantcron.store.connection.engine import Database, Pins
+from tenantcron.store.rows import api_tokens, api_usage
 from tenantcron.store.rows.api_tokens import ApiTokenUse, Unused
 from tenantcron.store.rows.api_usage import ApiUsage
 
@@ -158,3 +163,27 @@ def _window(found: ApiTokenUse | None) -> datetime | None:
 def _first(usage: ApiUsage, taken: int) -> ApiUsage:
     """Return the usage as of the first reserved request."""
     return replace(usage, requests=usage.requests - taken + 1)
+
+
+# The most reports that one statement counts.
+_REPORTS_AT_ONCE: Final = 200
+
+
+class ReportLimit:
+    """The rate limit of remote workers, per execution."""
+
+    def __init__(self, database: Database, limit: int) -> None:
+        self._database = database
+        self._limit = limit
+        self._count = Combiner(self._count_all, _REPORTS_AT_ONCE)
+
+    async def admit(self, execution: UUID) -> None:
+        """Count a report; raise ApiProblem if the execution has sent too many."""
+        async with self._database.awaiting():
+            usage = await self._count(f"execution:{execution}")
+        enforce_rate_limit(usage, self._limit)
+
+    async def _count_all(self, callers: Sequence[str]) -> list[ApiUsage]:
+        async with self._database.transaction(pins=Pins.FEW) as connection:
+            counted = await api_usage.count_all(connection, callers)
+        return [counted[caller] for caller in callers]
