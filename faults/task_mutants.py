@@ -1,0 +1,64 @@
+"""Builds with a guard of tasks removed."""
+
+from faults.mutant import Change, Mutant
+
+_FIRE_TASKS, _SUBMIT = "store/steps/fire_tasks.sql", "migrations/control/versions/tasks/submit.sql"
+# As before, but in two transactions.
+_MARK_FIRST = """    async with replica.database.transaction(by_key=True) as connection:
+        marked = await connection.exec_driver_sql(
+            "UPDATE tenantcron.task SET fired_at = now() WHERE id IN ("
+            "SELECT id FROM tenantcron.task"
+            " WHERE fired_at IS NULL AND execute_at <= now() LIMIT 1000"
+            " FOR NO KEY UPDATE SKIP LOCKED) RETURNING id::text"
+        )
+        ids = [row[0] for row in marked]
+    async with replica.database.transaction(by_key=True) as connection:
+        await connection.exec_driver_sql(
+            "UPDATE tenantcron.task SET fired_at = NULL WHERE id = ANY(%(ids)s::uuid[])",
+            {"ids": ids},
+        )
+        found = await fire_tasks.fire_due("""
+
+TASK_MUTANTS = (
+    Mutant(
+        "task-not-marked",
+        "a task is fired without setting `fired_at`",
+        (
+            Change(_FIRE_TASKS, "SET fired_at = clock.now, execute_at", "SET execute_at"),
+            Change(
+                _FIRE_TASKS,
+                "f.actor_type, %(source)s, f.fired_at, f.requires",
+                "f.actor_type, %(source)s, statement_timestamp(), f.requires",
+            ),
+        ),
+        ("kill", "kill at a point"),
+        steady=16,
+    ),
+    Mutant(
+        "task-marked-first",
+        "a task is marked as fired in a separate transaction, before the insert",
+        (
+            Change(
+                "scheduler/steps/fire_tasks.py",
+                "    async with replica.database.transaction(by_key=True) as connection:\n"
+                "        found = await fire_tasks.fire_due(",
+                _MARK_FIRST,
+            ),
+        ),
+        ("kill", "kill at a point"),
+        steady=16,
+    ),
+    Mutant(
+        "task-key-ignored",
+        "the idempotency key of a task is not stored",
+        (
+            Change(
+                _SUBMIT,
+                "i.payload::jsonb, i.idempotency_key, i.request_hash, i.requires",
+                "i.payload::jsonb, NULL, NULL, i.requires",
+            ),
+        ),
+        ("kill", "network", "connections cut"),
+        steady=16,
+    ),
+)
