@@ -1,121 +1,88 @@
-"""`tenantcron history`: shows the audit trail of a tenant or a schedule."""
+"""`tenantcron history`: shows the audit trail of the cluster, a tenant or a schedule."""
 
 import argparse
-from contextlib import aclosing
+import sys
+from collections.abc import Sequence
 
 from rich.console import Console
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tenantcron.cli.columns import Column, Fit
-from tenantcron.cli.formats.schedules_text import change_in_words
+from tenantcron.cli.clusters.cluster import ClusterAccess
+from tenantcron.cli.clusters.platform import RecordQuery
+from tenantcron.cli.columns import Column, Fit, TextColumns
+from tenantcron.cli.formats.records_text import change_details, change_title
+from tenantcron.cli.moments import utc
 from tenantcron.cli.numbers import number
-from tenantcron.cli.operating import (
-    CommandResult,
-    add_format,
-    add_tenant,
-    past,
-    resolved,
-    respond,
-    scope,
-)
-from tenantcron.cli.tables import print_table
-from tenantcron.core.errors import UsageError
-from tenantcron.core.words import in_utc
-from tenantcron.scheduler.inspect.schedule_status import (
-    ScheduleRef,
-    existing_tenant,
-    require_schedule,
-)
-from tenantcron.service.responses.records import record_as_json
-from tenantcron.store.connection.engine import Database
-from tenantcron.store.rows import audit_records
-from tenantcron.store.rows.audit_records import AuditFilter, AuditRow
-from tenantcron.store.rows.tenants import TenantRow
-from tenantcron.store.schema import tenant_objects
+from tenantcron.cli.operating import add_cluster, add_format, add_tenant, past, scope
+from tenantcron.cli.responding import CommandResult, resolved, respond
+from tenantcron.cli.terminal import Palette
+from tenantcron.core.words import visible
+from tenantcron.service.responses.shapes import ClusterAuditRecordResponse
 
 _EXAMPLES = """\
 examples:
-  tenantcron history acme                        all changes of a tenant, newest first
-  tenantcron history acme/nightly                changes, pauses and resumptions of a schedule
+  tenantcron history --since yesterday --until today    what changed yesterday
+  tenantcron history acme                               changes of a tenant
+  tenantcron history acme/nightly                       changes and pauses
   tenantcron history acme --since 1d --limit 100 --format json
 """
 _COLUMNS = (
     Column("when"),
-    Column("entity", Fit.NAME),
-    Column("change", Fit.PROSE),
     Column("by", Fit.NAME),
     Column("source", Fit.OPTIONAL),
+    Column("change", Fit.PROSE, least=30),
 )
+_INDENT = " " * 4
 _MOST = 1_000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.description = "Show the audit trail of a tenant or a schedule, newest first."
+    parser.description = (
+        "Show the audit trail of all tenants, of one, or of a schedule, newest first: who changed "
+        "what, with the values before and after."
+    )
     parser.epilog = _EXAMPLES
     add_tenant(parser, may_name_schedule=True)
-    words = "changed at or after TIME, such as 1h or 18:00"
+    words = "changed at or after TIME, such as 1h or yesterday"
     parser.add_argument("--since", metavar="TIME", type=past, help=words)
+    parser.add_argument("--until", metavar="TIME", type=past, help="changed before TIME")
     parser.add_argument(
         "--limit", metavar="N", type=number(1, _MOST), default=20, help="show at most N (20)"
     )
-    add_format(parser, has_table=True)
+    add_cluster(parser)
+    add_format(parser, has_table=True, listing="audit_records")
     parser.set_defaults(run=respond, work=_work)
 
 
-async def _work(database: Database, arguments: argparse.Namespace) -> CommandResult:
+async def _work(cluster: ClusterAccess, arguments: argparse.Namespace) -> CommandResult:
     tenant, schedule = scope(arguments)
-    if tenant is None:
-        raise UsageError("name a tenant or a schedule, such as acme or acme/nightly")
-    filters = AuditFilter(since=await resolved(database, arguments.since))
-    async with database.transaction() as connection:
-        row = await existing_tenant(connection, tenant)
-        if schedule is None:
-            records = await _of_tenant(connection, row, filters, arguments.limit)
-        else:
-            ref = ScheduleRef(tenant, schedule)
-            records = await _of_schedule(connection, row, ref, filters, arguments.limit)
+    since, until = [await resolved(cluster, at) for at in (arguments.since, arguments.until)]
+    query = RecordQuery(tenant, schedule, since, until)
+    records = await cluster.inspection.records(query, arguments.limit)
 
     def show(console: Console) -> None:
         if records:
-            print_table(console, _COLUMNS, [_cells(record) for record in records])
+            _print(records, console)
         else:
             console.print("no changes")
 
-    return CommandResult({"audit_records": [record_as_json(record) for record in records]}, show)
+    return CommandResult({"audit_records": records}, show)
 
 
-async def _of_tenant(
-    connection: AsyncConnection, tenant: TenantRow, filters: AuditFilter, limit: int
-) -> list[AuditRow]:
-    schema = await _schema(connection, tenant)
-    rows = audit_records.page(connection, tenant.id, schema, filters, before=None, limit=limit)
-    async with aclosing(rows):
-        return [row async for row in rows]
+def _print(records: Sequence[ClusterAuditRecordResponse], console: Console) -> None:
+    """Print a line for each record, and below it what differs."""
+    rows = [_cells(record) for record in records]
+    paint = Palette(sys.stdout)
+    table = TextColumns.fitting(_COLUMNS, rows, console.width)
+    for line in table.head(paint):
+        print(line)
+    for record, row in zip(records, rows, strict=True):
+        for line in table.row(row, paint):
+            print(line)
+        for detail in change_details(record):
+            print(visible(f"{_INDENT}{detail}"))
 
 
-async def _of_schedule(
-    connection: AsyncConnection,
-    tenant: TenantRow,
-    ref: ScheduleRef,
-    filters: AuditFilter,
-    limit: int,
-) -> list[AuditRow]:
-    schema = await _schema(connection, tenant)
-    found = await audit_records.of_schedule(
-        connection, tenant.id, schema, ref.schedule, limit=limit
-    )
-    if not found:  # a deleted schedule still has its records; one that never existed is a typo
-        await require_schedule(connection, ref)
-    return [row for row in found if filters.since is None or row.changed_at >= filters.since]
-
-
-async def _schema(connection: AsyncConnection, tenant: TenantRow) -> str | None:
-    """Return the tenant's schema; None if its tables are dropped."""
-    is_kept = await tenant_objects.has_tenant_tables(connection, tenant.schema_name)
-    return tenant.schema_name if is_kept else None
-
-
-def _cells(row: AuditRow) -> tuple[str, ...]:
-    entity = f"{row.entity_type} {row.entity_id}"
-    return in_utc(row.changed_at), entity, change_in_words(row), row.changed_by, row.actor_source
+def _cells(record: ClusterAuditRecordResponse) -> tuple[str, ...]:
+    by = record["changed_by"]
+    return utc(record["changed_at"]), by["id"], by["source"], change_title(record)

@@ -7,7 +7,8 @@ the database user, with the source `sql`. The setting ends with the transaction,
 to the next user of a pooled connection.
 """
 
-from collections.abc import AsyncGenerator, Collection, Mapping
+import json
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -39,18 +40,20 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.actor.attribution import Attribution
 from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonObject, JsonValue
+from tenantcron.store.connection import arrays
 from tenantcron.store.connection.engine import of_tenant
 from tenantcron.store.schema.tables import audit_record, control_audit_record
 
 SCHEDULE = "schedule"
 TENANT = "tenant"
 EXECUTION = "execution"
+TASK = "task"
 PAUSE = "pause"
 LIMITS = "limits"
 # The entity id of the cluster limits in the triggers.
 CLUSTER = "cluster"
 # A record has two versions of a row, each with a payload of up to 256 KiB.
-_ROWS_A_FETCH = 25
+ROWS_A_FETCH = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,13 @@ class AuditFilter:
     entity_type: str | None = None
     entity_id: str | None = None
     since: datetime | None = None
+    until: datetime | None = None
+    # The id of the actor.
+    actor: str | None = None
+    # Changes, pauses and resumptions of this schedule.
+    schedule: str | None = None
+    # For lists of all tenants.
+    tenant: TenantId | None = None
 
 
 async def page(  # noqa: PLR0913 -- tenant, filter and page
@@ -111,21 +121,26 @@ async def page(  # noqa: PLR0913 -- tenant, filter and page
     schema, which a deprovisioned tenant may lack, only the control schema is read. Records can be
     large: a cursor fetches a few at a time, and the caller stops when it has enough.
     """
-    parts = [
-        _some(control_audit_record, filters, before)
-        .where(control_audit_record.c.tenant_id == tenant)
-        .limit(limit)
-    ]
+    own = control_audit_record.c
+    control = _some(control_audit_record, filters, before).where(own.tenant_id == tenant)
+    schedules = _some(audit_record, filters, before)
+    if filters.schedule is not None:
+        pauses = f"{tenant}/{filters.schedule}"
+        control = control.where(own.entity_type == PAUSE, own.entity_id == pauses)
+        schedules = schedules.where(
+            audit_record.c.entity_type == SCHEDULE, audit_record.c.entity_id == filters.schedule
+        )
+    parts = [control.limit(limit)]
     if schema is not None:
         of_tenant(connection, schema)
-        parts.append(_some(audit_record, filters, before).limit(limit))
+        parts.append(schedules.limit(limit))
     merged = union_all(*(select(part.subquery()) for part in parts)).subquery()
     columns = merged.c
     newest = select(merged).order_by(
         columns.changed_at.desc(), columns.in_tenant.desc(), columns.id.desc()
     )
     cursor = await connection.stream(
-        newest.limit(limit), execution_options={"max_row_buffer": _ROWS_A_FETCH}
+        newest.limit(limit), execution_options={"max_row_buffer": ROWS_A_FETCH}
     )
     try:
         async for row in cursor:
@@ -197,15 +212,26 @@ def _some(
 ) -> Select[tuple[object, ...]]:
     columns = [table.c[name] for name in AuditRow.__dataclass_fields__ if name != "in_tenant"]
     statement = select(*columns, literal(table is audit_record).label("in_tenant"))
-    if filters.entity_type is not None:
-        statement = statement.where(table.c.entity_type == filters.entity_type)
-    if filters.entity_id is not None:
-        statement = statement.where(table.c.entity_id == filters.entity_id)
-    if filters.since is not None:
-        statement = statement.where(table.c.changed_at >= filters.since)
+    statement = statement.where(*conditions(table, filters))
     if before is not None:
         statement = statement.where(_is_before(table, before))
     return statement.order_by(table.c.changed_at.desc(), table.c.id.desc())
+
+
+def conditions(table: Table, filters: AuditFilter) -> list[ColumnElement[bool]]:
+    """Return the conditions of a filter that apply to single records."""
+    columns = table.c
+    equal = {
+        columns.entity_type: filters.entity_type,
+        columns.entity_id: filters.entity_id,
+        columns.changed_by: filters.actor,
+    }
+    found = [column == value for column, value in equal.items() if value is not None]
+    if filters.since is not None:
+        found.append(columns.changed_at >= filters.since)
+    if filters.until is not None:
+        found.append(columns.changed_at < filters.until)
+    return found
 
 
 def _is_before(table: Table, place: AuditPlace) -> ColumnElement[bool]:
@@ -264,6 +290,52 @@ async def record(  # noqa: PLR0913 -- the columns of a record
         **who.columns(),
     }
     await connection.execute(insert(control_audit_record).values(values))
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEntity:
+    """An entity of a bulk operation, with its state before."""
+
+    id: str
+    tenant: TenantId
+    before: JsonObject | None = None
+
+
+_RECORD_EACH = """
+INSERT INTO tenantcron.audit_record (
+    entity_type, operation, after, changed_by, actor_type, actor_source, authenticated,
+    correlation_id, entity_id, tenant_id, before
+)
+SELECT
+    %(entity_type)s, %(operation)s, %(after)s::jsonb, %(changed_by)s, %(actor_type)s,
+    %(actor_source)s, %(authenticated)s, %(correlation_id)s::uuid, given.*
+FROM unnest(%(ids)s::text[], %(tenants)s::text[], %(befores)s::jsonb[]) AS given
+"""
+
+
+async def record_each(  # noqa: PLR0913 -- the columns of a record
+    connection: AsyncConnection,
+    who: Attribution,
+    entities: Sequence[RecordedEntity],
+    *,
+    entity_type: str,
+    operation: str,
+    after: JsonObject | None = None,
+) -> None:
+    """Record an operation on many entities, one record each, with one statement."""
+    if not entities:
+        return
+    befores = (None if entity.before is None else json.dumps(entity.before) for entity in entities)
+    parameters = {
+        "entity_type": entity_type,
+        "operation": operation,
+        "after": None if after is None else json.dumps(after),
+        "ids": arrays.texts(entity.id for entity in entities),
+        "tenants": arrays.texts(entity.tenant for entity in entities),
+        "befores": arrays.texts(befores),
+        **who.columns(),
+    }
+    await connection.exec_driver_sql(_RECORD_EACH, parameters)
 
 
 _RETURNS = (

@@ -26,7 +26,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonValue
-from tenantcron.schedules.execution_reasons import reason_text
+from tenantcron.schedules.execution_reasons import ReasonCode, reason_text
 from tenantcron.store.connection.times import NOW
 from tenantcron.store.rows.executions import State, state_of, stored_states
 from tenantcron.store.schema.tables import execution, execution_attempt
@@ -76,9 +76,26 @@ class ExecutionRow:
     # See `schedules.execution_reasons`; None: no reason, or one that the previous release wrote.
     reason_code: str | None = None
     cancel_reason_code: str | None = None
+    # The attempt that was last handed over to a remote worker, and what that reported.
+    handed_over_attempt: int | None = None
+    handed_over_at: datetime | None = None
+    heartbeat_at: datetime | None = None
+    attempt_deadline: datetime | None = None
+    progress: int | None = None
+    progress_text: str | None = None
+
+    @property
+    def is_task(self) -> bool:
+        """Whether a client submitted it: a task has no schedule but itself."""
+        return self.schedule_id == self.id
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether a remote worker runs, or ran, its last attempt."""
+        return self.handed_over_attempt is not None and self.handed_over_attempt == self.attempt
 
 
-_COLUMNS = [_row[name] for name in ExecutionRow.__dataclass_fields__]
+COLUMNS = [_row[name] for name in ExecutionRow.__dataclass_fields__]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,28 +124,36 @@ class ExecutionFilter:
     states: tuple[State, ...] = ()
     since: datetime | None = None
     until: datetime | None = None
+    # The first and the last id, to look up a prefix of an id.
+    ids: tuple[UUID, UUID] | None = None
+    saga: str | None = None
 
 
-def _conditions(filters: ExecutionFilter) -> list[ColumnElement[bool]]:
-    conditions: list[ColumnElement[bool]] = []
+def conditions(filters: ExecutionFilter) -> list[ColumnElement[bool]]:
+    """Return the conditions of a filter."""
+    found: list[ColumnElement[bool]] = []
     if filters.tenant is not None:
-        conditions.append(_row.tenant_id == filters.tenant)
+        found.append(_row.tenant_id == filters.tenant)
     if filters.schedule is not None:
-        conditions.append(_row.schedule_name == filters.schedule)
+        found.append(_row.schedule_name == filters.schedule)
     if filters.states:
-        conditions.append(_row.state.in_(stored_states(filters.states)))
+        found.append(_row.state.in_(stored_states(filters.states)))
     if filters.since is not None:
-        conditions.append(_row.scheduled_for >= filters.since)
+        found.append(_row.scheduled_for >= filters.since)
     if filters.until is not None:
-        conditions.append(_row.scheduled_for < filters.until)
-    return conditions
+        found.append(_row.scheduled_for < filters.until)
+    if filters.ids is not None:
+        found.append(_row.id.between(*filters.ids))
+    if filters.saga is not None:
+        found.append(_row.saga_name == filters.saga)
+    return found
 
 
 async def newest(
     connection: AsyncConnection, filters: ExecutionFilter, limit: int
 ) -> list[ExecutionRow]:
     """Return executions, the newest first."""
-    found = select(*_COLUMNS).where(*_conditions(filters))
+    found = select(*COLUMNS).where(*conditions(filters))
     if filters.tenant is not None and filters.schedule is None:
         # Use the tenant's index: with the index of the newest executions, the search for a tenant
         # that has not run for long would scan the history of all tenants.
@@ -139,7 +164,7 @@ async def newest(
         .order_by(rows.c.scheduled_for.desc(), rows.c.created_at.desc(), rows.c.id)
         .limit(limit)
     )
-    return [_read(row) for row in await connection.execute(statement)]
+    return [read_row(row) for row in await connection.execute(statement)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,35 +186,36 @@ async def page(
 
     Two indexes have this order, one for all executions and one per tenant.
     """
-    statement = (
-        select(*_COLUMNS)
-        .where(*_conditions(filters))
-        .order_by(_row.scheduled_for.desc(), _row.id.desc())
-        .limit(limit)
-    )
+    found = select(*COLUMNS).where(*conditions(filters))
     if before is not None:
         position = tuple_(_row.scheduled_for, _row.id)
-        statement = statement.where(position < tuple_(before.scheduled_for, before.id))
-    return [_read(row) for row in await connection.execute(statement)]
+        found = found.where(position < tuple_(before.scheduled_for, before.id))
+    if filters.ids is None:
+        ordered = found.order_by(_row.scheduled_for.desc(), _row.id.desc())
+    else:
+        # Few ids have the prefix: find them by the primary key, then sort them.
+        rows = found.offset(0).subquery()
+        ordered = select(rows).order_by(rows.c.scheduled_for.desc(), rows.c.id.desc())
+    return [read_row(row) for row in await connection.execute(ordered.limit(limit))]
 
 
 async def with_ids_between(
     connection: AsyncConnection, first: UUID, last: UUID, limit: int
 ) -> list[ExecutionRow]:
     """Return executions in a range of ids, to look up a prefix of an id."""
-    statement = select(*_COLUMNS).where(_row.id.between(first, last)).order_by(_row.id).limit(limit)
-    return [_read(row) for row in await connection.execute(statement)]
+    statement = select(*COLUMNS).where(_row.id.between(first, last)).order_by(_row.id).limit(limit)
+    return [read_row(row) for row in await connection.execute(statement)]
 
 
 async def lock(connection: AsyncConnection, found: ExecutionRow) -> ExecutionRow | None:
     """Lock a row until the end of the transaction, and return its current version."""
     statement = (
-        select(*_COLUMNS)
+        select(*COLUMNS)
         .where(_row.id == found.id, _row.scheduled_for == found.scheduled_for)
         .with_for_update()
     )
     row = (await connection.execute(statement)).one_or_none()
-    return None if row is None else _read(row)
+    return None if row is None else read_row(row)
 
 
 async def attempts_of(connection: AsyncConnection, found: ExecutionRow) -> list[AttemptRow]:
@@ -235,11 +261,11 @@ async def unfinished_of(
     states = (State.PENDING, State.RUNNING, State.RETRYING)
     of_schedule = (_row.tenant_id == tenant_id, _row.schedule_id == schedule_id)
     statement = (
-        select(*_COLUMNS)
+        select(*COLUMNS)
         .where(*of_schedule, _row.state.in_(stored_states(states)))
         .order_by(_row.scheduled_for, _row.id)
     )
-    return [_read(row) for row in await connection.execute(statement)]
+    return [read_row(row) for row in await connection.execute(statement)]
 
 
 async def running_by_tenant(connection: AsyncConnection) -> dict[TenantId, int]:
@@ -273,12 +299,24 @@ async def queue(connection: AsyncConnection, at: datetime | None) -> Queue:
     return Queue(*(await connection.execute(statement, {"at": at})).one())
 
 
+async def with_missed_heartbeats(connection: AsyncConnection, limit: int) -> list[ExecutionRow]:
+    """Return executions that wait for a retry because their remote worker was silent."""
+    missed = _row.reason_code == ReasonCode.HEARTBEAT_MISSED.value
+    statement = (
+        select(*COLUMNS)
+        .where(_row.state == State.RETRYING, missed)
+        .order_by(_row.scheduled_for, _row.id)
+        .limit(limit)
+    )
+    return [read_row(row) for row in await connection.execute(statement)]
+
+
 async def with_dead_leases(
     connection: AsyncConnection, longer_than: timedelta, at: datetime | None, limit: int
 ) -> list[ExecutionRow]:
     """Return running executions whose lease expired longer ago than that."""
     statement = (
-        select(*_COLUMNS)
+        select(*COLUMNS)
         .where(
             _row.state == State.RUNNING,
             _row.lease_until < NOW - bindparam("longer_than", type_=Interval),
@@ -287,7 +325,7 @@ async def with_dead_leases(
         .limit(limit)
     )
     rows = await connection.execute(statement, {"at": at, "longer_than": longer_than})
-    return [_read(row) for row in rows]
+    return [read_row(row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +347,7 @@ async def outcomes(
     """
     newest_first = (
         select(_row.scheduled_for, _row.state)
-        .where(*_conditions(filters))
+        .where(*conditions(filters))
         .order_by(_row.scheduled_for.desc(), _row.id.desc())
         .limit(most)
         .subquery()
@@ -332,7 +370,7 @@ async def latest_of(
     """Return the newest executions of each schedule, the newest first, in one statement."""
     names = func.unnest(bindparam("names", list(schedules), type_=ARRAY(Text))).table_valued("name")
     each = (
-        select(*_COLUMNS)
+        select(*COLUMNS)
         .where(_row.tenant_id == tenant, _row.schedule_name == names.c.name)
         .order_by(_row.scheduled_for.desc())
         .limit(limit)
@@ -340,7 +378,7 @@ async def latest_of(
     )
     statement = select(each).select_from(names.join(each, true()))
     found: dict[str, list[ExecutionRow]] = {name: [] for name in schedules}
-    for row in map(_read, await connection.execute(statement)):
+    for row in map(read_row, await connection.execute(statement)):
         found[row.schedule_name].append(row)
     return {
         name: sorted(rows, key=lambda row: row.scheduled_for, reverse=True)
@@ -348,7 +386,8 @@ async def latest_of(
     }
 
 
-def _read(row: Sequence[object]) -> ExecutionRow:
-    read = ExecutionRow(*row)  # type: ignore[arg-type] # as `_COLUMNS`
+def read_row(row: Sequence[object]) -> ExecutionRow:
+    """Return the execution of a row with `COLUMNS`."""
+    read = ExecutionRow(*row)  # type: ignore[arg-type] # as `COLUMNS`
     words = reason_text(read.reason_code, read.reason)
     return replace(read, state=state_of(read.state), reason=words)

@@ -11,6 +11,7 @@ from support.scheduling import NOON, Scheduling
 
 from tenantcron.scheduler.replica.housekeeping import clean_up, prepare_history
 from tenantcron.store.rows import executions
+from tenantcron.store.rows.execution_history import HistoryPosition
 from tenantcron.store.rows.history_months import Month, months_kept
 
 PARTITIONS = (
@@ -103,9 +104,8 @@ async def test_a_month_with_a_concurrent_retry_is_kept(
     (row,) = await scheduling.rows()
     scheduling.clock.advance(days=31)
     async with scheduling.database.transaction() as operator:
-        await executions.retry(
-            operator, UUID(str(row["id"])), september, more_attempts=3, at=scheduling.clock.now
-        )
+        key = HistoryPosition(september, UUID(str(row["id"])))
+        await executions.retry(operator, [key], more_attempts=3, at=scheduling.clock.now)
         cleaning = asyncio.create_task(clean_up(scheduling.replica()))
         await until(lambda: _has_lock_waits(scheduling))
     await cleaning
