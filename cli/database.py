@@ -13,12 +13,13 @@ from uuid import uuid4
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.origin import RESERVED_PREFIXES, deploying_actor, looks_authenticated
-from tenantcron.core.errors import TenantcronError, UsageError
+from tenantcron.cli.environment import current_settings, is_embedded_requested
+from tenantcron.core.errors import UsageError
 from tenantcron.core.memory import FLEET, collect_rarely
-from tenantcron.core.settings import Settings, load_settings
 from tenantcron.core.words import visible
-from tenantcron.migrations.runner import migrate_control
 from tenantcron.store.connection.engine import PATIENCE, Database, open_database
+from tenantcron.store.connection.errors import MigrationMissingError
+from tenantcron.store.embedded.home import FOLDER, is_set_up
 from tenantcron.store.schema.versions import require_migrated
 
 T = TypeVar("T")
@@ -36,28 +37,39 @@ def with_database(work: Callable[[Database], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
-def current_settings() -> Settings:
-    """Return the settings of the environment and the working directory."""
-    return load_settings(os.environ, Path.cwd())
-
-
 @asynccontextmanager
 async def migrated_database(patience: timedelta = PATIENCE) -> AsyncIterator[Database]:
     """Open the database. Migrate the embedded one; require that any other is migrated."""
     settings = current_settings()
+    is_created = settings.database_url is None and not is_set_up(settings.folder)
     async with open_database(settings, patience) as database:
-        if settings.database_url is None:
-            await migrate_control(database)
-        else:
+        if is_created:
+            _announce(settings.folder)
+        try:
             async with database.transaction() as connection:
                 await require_migrated(connection)
+        except MigrationMissingError:
+            if settings.database_url is not None:
+                raise
+            await _migrate_embedded(database)
         yield database
 
 
-def refused(error: TenantcronError) -> int:
-    """Print why a change was refused and return its exit code."""
-    print(f"error: {error}", file=sys.stderr)
-    return 1
+def _announce(folder: Path) -> None:
+    """Report a new embedded database: the caller may have meant another cluster."""
+    if not is_embedded_requested():
+        print(
+            f"created an embedded database in {folder / FOLDER}; set TENANTCRON_DATABASE_URL, "
+            "TENANTCRON_SERVER or a context to use another",
+            file=sys.stderr,
+        )
+
+
+async def _migrate_embedded(database: Database) -> None:
+    """Migrate the control schema, as the first command after an upgrade does."""
+    from tenantcron.migrations.runner import migrate_control  # noqa: PLC0415 -- rarely needed
+
+    await migrate_control(database)
 
 
 def acting(given: str | None) -> Attribution:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from tenantcron.manifests.files import ManifestFile, Policies, find_files, read_files
 
+SERVER = "use this server, with the token in TENANTCRON_TOKEN"
+CONTEXT = "use this context, see `tenantcron context`"
 WIDE = "show tables in full, even if lines get too long"
 
 
@@ -29,8 +31,9 @@ def configure_sources(parser: argparse.ArgumentParser, *, required: bool) -> Non
     parser.add_argument(
         "--server",
         metavar="URL",
-        help="use this server, with the token in TENANTCRON_TOKEN",
+        help=SERVER,
     )
+    parser.add_argument("--context", metavar="NAME", help=CONTEXT)
     parser.add_argument(
         "--format", choices=["text", "json"], default="text", help="set the output format (text)"
     )
@@ -42,9 +45,11 @@ def manifest_paths(arguments: argparse.Namespace) -> list[Path]:
     return find_files(arguments.paths)
 
 
-def read_manifests(arguments: argparse.Namespace, paths: Iterable[Path]) -> Iterator[ManifestFile]:
+def read_manifests(
+    arguments: argparse.Namespace, paths: Iterable[Path], policies: Policies
+) -> Iterator[ManifestFile]:
     """Read the manifests one by one."""
-    return read_files(paths, Policies(arguments.policy), arguments.tenant)
+    return read_files(paths, policies, arguments.tenant)
 
 
 def _max_deletes(text: str) -> int:

@@ -1,0 +1,1 @@
+"""A cluster through a server of its API. Imports no database driver."""
