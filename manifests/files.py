@@ -1,7 +1,7 @@
 """Manifests on disk: find the files, read them, and check them across files."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +19,7 @@ SUFFIXES = (".yaml", ".yml", ".json")
 _MARK = ".manifest"
 # Represents standard input in diagnostics.
 STDIN = Path("<stdin>")
+_ONE_FILE = "move all schedules of the tenant to one file, or correct `tenant:` in the other"
 
 
 class CheckedFile(NamedTuple):
@@ -65,14 +66,20 @@ class Policies:
     """Finds the policy of each file: the given one, else the nearest tenantcron.toml."""
 
     def __init__(self, given: Path | None) -> None:
-        self._given = load_policy(given) if given else None
+        self._given = (given, load_policy(given)) if given else None
         self._of_folder: dict[Path, Policy] = {}
-        self._of_file: dict[Path, Policy] = {}
+        self._of_file: dict[Path | None, Policy] = {}
+
+    @property
+    def used(self) -> Mapping[Path | None, Policy]:
+        """The policies that were returned so far, by file; None is the default policy."""
+        return self._of_file
 
     def of(self, manifest: Path) -> Policy:
         """Return the policy of a manifest; each policy file is read once."""
         if self._given is not None:
-            return self._given
+            file, policy = self._given
+            return self._of_file.setdefault(file, policy)
         folder = manifest.parent
         if folder not in self._of_folder:
             self._of_folder[folder] = self._nearest(folder.absolute())
@@ -80,10 +87,8 @@ class Policies:
 
     def _nearest(self, folder: Path) -> Policy:
         file = find_policy(folder)
-        if file is None:
-            return default_policy()
         if file not in self._of_file:
-            self._of_file[file] = load_policy(file)
+            self._of_file[file] = default_policy() if file is None else load_policy(file)
         return self._of_file[file]
 
 
@@ -93,10 +98,11 @@ def policy_files(manifests: Iterable[Path], given: Path | None) -> list[str]:
         return [given.as_posix()]
     folders = {manifest.parent.absolute() for manifest in manifests}
     found = {file for folder in folders if (file := find_policy(folder))}
-    return sorted(_shown(file) for file in found)
+    return sorted(shown_path(file) for file in found)
 
 
-def _shown(file: Path) -> str:
+def shown_path(file: Path) -> str:
+    """Return a path, relative to the working directory if it is below it."""
     here = Path.cwd()
     return (file.relative_to(here) if file.is_relative_to(here) else file).as_posix()
 
@@ -153,7 +159,7 @@ def _read(file: Path) -> tuple[bytes, int | None]:
 def declared_in_several(tenant: str, files: int, file: Path) -> Diagnostic:
     """Return the diagnostic for a tenant with several files: each would undo the others."""
     message = f"tenant `{tenant}` is declared in {files} files"
-    return Diagnostic(file.as_posix(), Problem("TC501", message, ("tenant",), START))
+    return Diagnostic(file.as_posix(), Problem("TC501", message, ("tenant",), START, _ONE_FILE))
 
 
 class TenantsSeen:
@@ -173,5 +179,5 @@ class TenantsSeen:
         if first is file.path:
             return None
         message = f"tenant `{tenant}` is declared in {first.as_posix()} too"
-        problem = Problem("TC501", message, ("tenant",), file.checked.tenant_span)
+        problem = Problem("TC501", message, ("tenant",), file.checked.tenant_span, _ONE_FILE)
         return Diagnostic(file.path.as_posix(), problem)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
-from tenantcron.core.names import SagaName, ScheduleName, TenantId
+from tenantcron.core.names import Owner, SagaName, ScheduleName, TenantId
 from tenantcron.core.words import number_of
 from tenantcron.manifests.diagnostics import Fault, Pointer
 from tenantcron.manifests.language.size import check_size
@@ -79,6 +79,8 @@ def normalise(
     desired = [(_desired(entry, policy, reader), entry.at) for entry in declared]
     placed = [(schedule, at) for schedule, at in desired if schedule is not None]
     reader.faults.extend(check_size(placed, policy))
+    most = policy.quotas.value("schedules_per_owner", tenant)
+    reader.faults.extend(_too_many_of_owner(placed, most, tenant))
     return tuple(sorted((schedule for schedule, _ in placed), key=attrgetter("name")))
 
 
@@ -196,6 +198,25 @@ def _unused(own: NamedTimings, declared: list[_Declared]) -> Iterator[Fault]:
 def _too_many(declared: list[_Declared], cap: _Cap) -> Iterator[Fault]:
     if len(declared) > cap.number:
         yield cap.exceeded([schedule.at for schedule in declared])
+
+
+def _too_many_of_owner(
+    placed: list[tuple[DesiredSchedule, Pointer]], most: int, tenant: TenantId | None
+) -> Iterator[Fault]:
+    """Yield one fault for each owner, at its first schedule that is too many."""
+    places: dict[Owner, list[Pointer]] = {}
+    for schedule, at in placed:
+        if (named := schedule.timing.settings.owner) is not None:
+            places.setdefault(named, []).append(at)
+    for owner, owned in places.items():
+        if len(owned) > most:
+            message = f"`{owner}` owns {number_of(len(owned), 'schedule')}, {most} are allowed"
+            hint = (
+                f"remove {number_of(len(owned) - most, 'schedule')}, or have the platform team "
+                f"write `schedules_per_owner = {len(owned)}` in "
+                f"[policy.tenants.{tenant or '<tenant>'}.quotas]"
+            )
+            yield Fault("TC309", message, owned[most], hint)
 
 
 def _far_too_many(sagas: list[View], cap: _Cap) -> Fault | None:

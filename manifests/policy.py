@@ -3,30 +3,34 @@
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from tenantcron.core.allowed_names import of_tenant
 from tenantcron.core.durations import parse_duration
-from tenantcron.core.egress import Egress, is_network
+from tenantcron.core.egress import Egress, bare, is_listed, is_network
 from tenantcron.core.errors import UsageError
 from tenantcron.core.names import TenantId
-from tenantcron.core.secret_refs import of_tenant
+from tenantcron.core.quotas import DeclaredQuotas
+from tenantcron.core.rates import Rate, parse_rate
 from tenantcron.core.sizes import format_size, parse_size
 from tenantcron.core.suggest import close_match
+from tenantcron.core.targets import Target
 from tenantcron.core.values import JsonValue
 from tenantcron.core.words import shortened, unreadable
 from tenantcron.manifests.diagnostics import Fault
 from tenantcron.manifests.language.rules import RULES, Severity
 from tenantcron.manifests.language.schemas import defaults
 from tenantcron.manifests.language.structure import check_structure, unusable
-from tenantcron.manifests.language.target_views import read_http_target
+from tenantcron.manifests.language.target_views import read_any_target
 from tenantcron.manifests.language.timetable_rules import TimetableRules
 from tenantcron.manifests.language.timing import TimingReader
+from tenantcron.manifests.policy_quotas import read_quotas
 from tenantcron.manifests.view import View
 from tenantcron.schedules.schedule import Timing
 from tenantcron.schedules.settings import TIMEOUT
-from tenantcron.schedules.targets import HttpTarget
 
 FILE_NAME = "tenantcron.toml"
 _TABLES = ("policy", "settings")
@@ -48,19 +52,35 @@ class Policy(NamedTuple):
     max_timeout: timedelta
     presets: Mapping[str, Timing]
     egress: Egress
-    # Secrets that requests may be signed with, as entries such as `env:BILLING_*`.
+    # Secrets that requests may be authenticated with, as entries such as `env:BILLING_*`.
     allowed_secrets: tuple[str, ...]
     idempotency_retention: timedelta
     # Caps of single tenants; those of the database replace those of the policy.
     caps: Mapping[TenantId, int]
     # Runs sagas that have neither a target nor a handler; None: they stay pending.
-    default_target: HttpTarget | None = None
+    default_target: Target | None = None
     # The roles in the tokens of executions, by the service that runs them.
     roles: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     # Audiences of tokens for targets, in addition to the origin of their URL.
     allowed_audiences: tuple[str, ...] = ()
     # Hosts that only one tenant may call, by its id.
     hosts_of_tenants: Mapping[TenantId, tuple[str, ...]] = MappingProxyType({})
+    # Kinds of targets that manifests may use besides `http`.
+    target_kinds: tuple[str, ...] = ()
+    # Celery tasks that manifests may send, as entries such as `billing/billing.*`.
+    allowed_celery_tasks: tuple[str, ...] = ()
+    # Tasks that only one tenant may send, by its id.
+    celery_tasks_of_tenants: Mapping[TenantId, tuple[str, ...]] = MappingProxyType({})
+    # How often a host may be called, by its name in lower case.
+    rate_limits: Mapping[str, Rate] = MappingProxyType({})
+    # Temporal workflows that manifests may start, as entries such as `default/billing/*`.
+    allowed_temporal_workflows: tuple[str, ...] = ()
+    # Workflows that only one tenant may start, by its id.
+    temporal_workflows_of_tenants: Mapping[TenantId, tuple[str, ...]] = MappingProxyType({})
+    # The weights of single tenants, by id. An operator's weight, in the database, replaces them.
+    weights: Mapping[TenantId, int] = MappingProxyType({})
+    # An operator's quotas, in the database, replace those of the policy.
+    quotas: DeclaredQuotas = DeclaredQuotas()
 
     @property
     def calls_hosts(self) -> bool:
@@ -73,14 +93,27 @@ class Policy(NamedTuple):
 
     def for_tenant(self, tenant: TenantId | None) -> "Policy":
         """Return the policy of one tenant."""
-        own = (self.caps, self.hosts_of_tenants)
-        if tenant is None or not (self.allowed_secrets or any(tenant in part for part in own)):
+        own = (
+            *(self.caps, self.hosts_of_tenants, self.celery_tasks_of_tenants),
+            self.temporal_workflows_of_tenants,
+        )
+        with_placeholders = (
+            self.allowed_secrets or self.allowed_celery_tasks or self.allowed_temporal_workflows
+        )
+        if tenant is None or not (with_placeholders or any(tenant in part for part in own)):
             return self
         hosts = (*self.egress.hosts, *self.hosts_of_tenants.get(tenant, ()))
+        tasks = (*self.allowed_celery_tasks, *self.celery_tasks_of_tenants.get(tenant, ()))
+        workflows = (
+            *self.allowed_temporal_workflows,
+            *self.temporal_workflows_of_tenants.get(tenant, ()),
+        )
         return self._replace(
             egress=self.egress._replace(hosts=hosts),
             max_schedules_per_tenant=self.cap_of(tenant),
             allowed_secrets=of_tenant(self.allowed_secrets, tenant),
+            allowed_celery_tasks=of_tenant(tasks, tenant),
+            allowed_temporal_workflows=of_tenant(workflows, tenant),
         )
 
 
@@ -146,10 +179,20 @@ def _read(data: JsonValue, source: str) -> Policy:
         allowed_secrets=_texts(view.get("allowed_secrets")),
         idempotency_retention=_duration(view, "idempotency_retention"),
         caps=_caps(view.get("tenants")),
-        default_target=read_http_target(view.get("default_target")),
+        default_target=read_any_target(view.get("default_target")),
         roles=_roles(view.get("roles"), faults),
-        hosts_of_tenants=_hosts_of_tenants(view.get("tenants")),
+        hosts_of_tenants=_texts_of_tenants(view.get("tenants"), "allowed_hosts"),
         allowed_audiences=_texts(view.get("allowed_audiences")),
+        target_kinds=_texts(view.get("target_kinds")),
+        allowed_celery_tasks=_texts(view.get("allowed_celery_tasks")),
+        celery_tasks_of_tenants=_texts_of_tenants(view.get("tenants"), "allowed_celery_tasks"),
+        rate_limits=_rate_limits(view, faults),
+        allowed_temporal_workflows=_texts(view.get("allowed_temporal_workflows")),
+        temporal_workflows_of_tenants=_texts_of_tenants(
+            view.get("tenants"), "allowed_temporal_workflows"
+        ),
+        weights=_weights(view.get("tenants")),
+        quotas=read_quotas(view, faults),
     )
     _refuse_errors(faults, source)
     return policy
@@ -196,9 +239,35 @@ def _egress(view: View, faults: list[Fault]) -> Egress:
     )
 
 
-def _hosts_of_tenants(view: View | None) -> dict[TenantId, tuple[str, ...]]:
+def _rate_limits(view: View, faults: list[Fault]) -> dict[str, Rate]:
+    """Read the rates; a host that no target may call is a mistake, and would have no limit."""
+    listed = view.get("rate_limits")
+    of_tenants = _texts_of_tenants(view.get("tenants"), "allowed_hosts").values()
+    allowed = (*_texts(view.get("allowed_hosts")), *chain.from_iterable(of_tenants))
+    limits: dict[str, Rate] = {}
+    for name, rate in listed.entries() if listed else ():
+        host = name.lower()
+        if not any(is_listed(scheme, host, allowed) for scheme in ("http", "https")):
+            message = f"{shortened(name)} has a rate limit, but allowed_hosts does not list it"
+            hint = "correct the name, or add the host to allowed_hosts"
+            faults.append(Fault("TC106", message, rate.pointer, hint))
+        elif bare(host) in limits:
+            message = f"{shortened(name)} has two rate limits"
+            faults.append(Fault("TC106", message, rate.pointer, "write each host once"))
+        limits[bare(host)] = parse_rate(str(rate.value))
+    return limits
+
+
+def _weights(view: View | None) -> dict[TenantId, int]:
+    """Return the weights of tenants that have one."""
     entries = view.entries() if view else ()
-    return {TenantId(tenant): _texts(own.get("allowed_hosts")) for tenant, own in entries}
+    given = ((TenantId(tenant), own.get("weight")) for tenant, own in entries)
+    return {tenant: int(str(weight.value)) for tenant, weight in given if weight}
+
+
+def _texts_of_tenants(view: View | None, key: str) -> dict[TenantId, tuple[str, ...]]:
+    entries = view.entries() if view else ()
+    return {TenantId(tenant): _texts(own.get(key)) for tenant, own in entries}
 
 
 def _caps(view: View | None) -> dict[TenantId, int]:

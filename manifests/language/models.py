@@ -8,14 +8,14 @@ A missing key and a key with null are different, so the models are typed diction
 the value of a missing key. The names in the schema have no `Spec` at the end.
 """
 
-from collections.abc import Sized
-from typing import Annotated, Any, Literal, Required, TypeVar
+from typing import Annotated, Any, Literal, Required
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, with_config
 from typing_extensions import TypedDict
 
-from tenantcron.core import secret_refs
-from tenantcron.core.auth import LONGEST_AUDIENCE
+from tenantcron.core import celery_targets, temporal_targets
+from tenantcron.core.grpc_targets import SERVICE, SERVICE_PATTERN
+from tenantcron.manifests.language.auth_models import AUTH_HINT, OneAuth, TokenAuthSpec
 from tenantcron.manifests.language.model_fields import (
     CLOSED,
     NO_OTHER_NAMES,
@@ -26,8 +26,6 @@ from tenantcron.manifests.language.model_fields import (
 )
 from tenantcron.manifests.language.setting_models import SettingsSpec
 from tenantcron.manifests.language.timing import FORMS
-
-T = TypeVar("T", bound=Sized)
 
 _OPEN = ConfigDict(extra="allow")
 
@@ -184,72 +182,6 @@ def _is_not_empty(trigger: TriggerSpec) -> TriggerSpec:
     return trigger
 
 
-def _is_one(mapping: T) -> T:
-    if len(mapping) != 1:
-        raise ValueError("exactly one of its keys")
-    return mapping
-
-
-_ONE_KEY = ConfigDict(extra="forbid", json_schema_extra={"minProperties": 1, "maxProperties": 1})
-
-
-@with_config(_ONE_KEY)
-class SecretSpec(TypedDict, total=False):
-    """A reference to a secret, which the policy's allowed_secrets must list."""
-
-    env: Annotated[
-        str,
-        described(
-            "An environment variable of the scheduler.",
-            pattern=f"^{secret_refs.ENV_PATTERN}$",
-            extra={"x-expects": secret_refs.ENV_EXPECTED},
-        ),
-    ]
-    file: Annotated[
-        str,
-        described(
-            "A file on the scheduler's machine.",
-            pattern=f"^{secret_refs.FILE_PATTERN}$",
-            extra={"x-expects": secret_refs.FILE_EXPECTED},
-        ),
-    ]
-
-
-@with_config(CLOSED)
-class TokenAuthSpec(TypedDict, total=False):
-    """A token that proves the execution, as a bearer token."""
-
-    audience: Annotated[
-        str,
-        described(
-            "The service that the token is for. Default: the origin of the URL; the policy's "
-            "allowed_audiences lists others.",
-            max_length=LONGEST_AUDIENCE,
-        ),
-    ]
-
-
-@with_config(CLOSED)
-class HmacAuthSpec(TypedDict):
-    """A signature over method, URL, time, idempotency key and body."""
-
-    secret: Annotated[SecretSpec, AfterValidator(_is_one)]
-
-
-@with_config(_ONE_KEY)
-class AuthSpec(TypedDict, total=False):
-    """How a request is authenticated."""
-
-    execution_token: TokenAuthSpec
-    hmac: HmacAuthSpec
-
-
-_AUTH_HINT = {
-    "x-hint": "write `auth: execution_token` for a bearer token, or `auth: {hmac: {secret: {env: "
-    "NAME}}}` for a signature"
-}
-
-
 @with_config(CLOSED)
 class HttpTargetSpec(TypedDict, total=False):
     """An HTTP endpoint that runs the saga."""
@@ -269,17 +201,173 @@ class HttpTargetSpec(TypedDict, total=False):
     ]
     headers: Annotated[dict[str, str], described("Additional request headers.")]
     auth: Annotated[
-        Annotated[Literal["none", "execution_token"], Field(json_schema_extra=_AUTH_HINT)]
-        | Annotated[AuthSpec, AfterValidator(_is_one)],
+        Annotated[Literal["none", "execution_token"], Field(json_schema_extra=AUTH_HINT)] | OneAuth,
         described("How requests are authenticated.", default="none"),
+    ]
+    completion: Annotated[
+        Literal["response", "callback"],
+        described(
+            "What ends an attempt: the response, or a callback of the worker after a 202.",
+            default="response",
+        ),
+    ]
+    heartbeat: Annotated[
+        str,
+        duration("The longest time between two heartbeats of a worker, from 5s to 1h.", "1m"),
     ]
 
 
 @with_config(CLOSED)
-class TargetSpec(TypedDict):
+class TokenOnlyAuthSpec(TypedDict):
+    """The authentication of kinds that have execution tokens only."""
+
+    execution_token: TokenAuthSpec
+
+
+@with_config(CLOSED)
+class GrpcTargetSpec(TypedDict, total=False):
+    """A gRPC service that runs the saga."""
+
+    address: Required[
+        Annotated[
+            str,
+            described(
+                "The host of the service, with a port if it is not 443; the host must be in the "
+                "platform's allowed_hosts.",
+                max_length=300,
+                examples=["billing.internal", "billing.internal:8443"],
+            ),
+        ]
+    ]
+    service: Annotated[
+        str,
+        described(
+            "The full name of the service, whose method Run has the messages of the default one.",
+            default=SERVICE,
+            max_length=255,
+            pattern=f"^{SERVICE_PATTERN}$",
+            extra={"x-expects": "the full name of a gRPC service such as acme.v1.Billing"},
+        ),
+    ]
+    plaintext: Annotated[
+        bool,
+        described(
+            "Call it without TLS, at port 80 by default; needs an http:// entry in allowed_hosts.",
+            default=False,
+        ),
+    ]
+    auth: Annotated[
+        Literal["none", "execution_token"] | TokenOnlyAuthSpec,
+        described("How calls are authenticated.", default="none"),
+    ]
+
+
+@with_config(CLOSED)
+class CeleryTargetSpec(TypedDict, total=False):
+    """A task of a Celery app; its worker reports the end of each attempt."""
+
+    task: Required[
+        Annotated[
+            str,
+            described(
+                "The name of the task; the platform's allowed_celery_tasks must list it.",
+                max_length=celery_targets.LONGEST_TASK,
+                pattern=f"^{celery_targets.TASK_PATTERN}$",
+                examples=["billing.invoice"],
+                extra={"x-expects": celery_targets.TASK_EXPECTED},
+            ),
+        ]
+    ]
+    queue: Required[
+        Annotated[
+            str,
+            described(
+                "The queue to send it to, which must exist.",
+                max_length=celery_targets.LONGEST_QUEUE,
+                pattern=f"^{celery_targets.QUEUE_PATTERN}$",
+                examples=["billing"],
+                extra={"x-expects": celery_targets.QUEUE_EXPECTED},
+            ),
+        ]
+    ]
+    heartbeat: Annotated[
+        str,
+        duration(
+            "The longest time between two heartbeats of a worker, from 5s to 1h.",
+            celery_targets.DEFAULT_HEARTBEAT,
+        ),
+    ]
+    queue_wait: Annotated[
+        str,
+        duration(
+            "The longest time that an attempt may wait for a worker, from 5s to 1d.",
+            celery_targets.DEFAULT_QUEUE_WAIT,
+        ),
+    ]
+
+
+@with_config(CLOSED)
+class TemporalTargetSpec(TypedDict, total=False):
+    """A workflow of Temporal; an attempt waits for its end."""
+
+    workflow: Required[
+        Annotated[
+            str,
+            described(
+                "The type of the workflow; the platform's allowed_temporal_workflows must list it.",
+                max_length=temporal_targets.LONGEST_NAME,
+                pattern=f"^{temporal_targets.WORKFLOW_PATTERN}$",
+                examples=["GenerateInvoice"],
+                extra={"x-expects": temporal_targets.WORKFLOW_EXPECTED},
+            ),
+        ]
+    ]
+    task_queue: Required[
+        Annotated[
+            str,
+            described(
+                "The task queue that its workers poll.",
+                max_length=temporal_targets.LONGEST_NAME,
+                pattern=f"^{temporal_targets.QUEUE_PATTERN}$",
+                examples=["billing"],
+                extra={"x-expects": temporal_targets.QUEUE_EXPECTED},
+            ),
+        ]
+    ]
+    namespace: Annotated[
+        str,
+        described(
+            "The namespace of the workflow.",
+            default=temporal_targets.DEFAULT_NAMESPACE,
+            max_length=temporal_targets.LONGEST_NAME,
+            pattern=f"^{temporal_targets.NAMESPACE_PATTERN}$",
+            extra={"x-expects": temporal_targets.NAMESPACE_EXPECTED},
+        ),
+    ]
+    auth: Annotated[
+        Literal["none", "execution_token"] | TokenOnlyAuthSpec,
+        described("Whether the input has an execution token.", default="none"),
+    ]
+
+
+@with_config(
+    ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "minProperties": 1,
+            "maxProperties": 1,
+            # Other kinds, which the policy's target_kinds lists; their plug-ins have the schemas.
+            "additionalProperties": {"type": "object"},
+        },
+    )
+)
+class TargetSpec(TypedDict, total=False):
     """How a saga runs; without a target, the Python handler of its name runs it."""
 
     http: HttpTargetSpec
+    grpc: GrpcTargetSpec
+    celery: CeleryTargetSpec
+    temporal: TemporalTargetSpec
 
 
 TriggerText = Annotated[

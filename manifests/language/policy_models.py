@@ -1,12 +1,14 @@
 """The model of the `[policy]` table, from which its JSON Schema is generated."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from tenantcron.core import secret_refs, sizes
+from tenantcron.core import celery_targets, rates, secret_refs, sizes, temporal_targets
 from tenantcron.core.auth import AUDIENCE_PATTERN, LONGEST_AUDIENCE
+from tenantcron.core.quotas import QUOTAS
+from tenantcron.core.tenant_limits import DEFAULT_WEIGHT, HIGHEST_WEIGHT
 from tenantcron.manifests.language.model_fields import (
     CLOSED,
     NO_OTHER_NAMES,
@@ -25,6 +27,22 @@ AllowedHost = Annotated[
             "x-expects": "a host such as billing.internal, *.internal or http://localhost"
         },
     ),
+]
+
+
+RateLimitedHost = Annotated[
+    str,
+    Field(
+        pattern=r"^([A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*|\[[0-9A-Fa-f:.]+\])$",
+        max_length=120,
+        json_schema_extra={
+            "x-code": "TC106",
+            "x-expects": "a host such as billing.internal, without scheme, port or *",
+        },
+    ),
+]
+CallRate = Annotated[
+    str, Field(pattern=f"^{rates.PATTERN}$", json_schema_extra={"x-expects": rates.EXPECTED})
 ]
 
 
@@ -52,6 +70,24 @@ AllowedAudience = Annotated[
 ]
 
 
+AllowedCeleryTask = Annotated[
+    str,
+    Field(
+        pattern=f"^{celery_targets.ENTRY_PATTERN}$",
+        json_schema_extra={"x-expects": celery_targets.ENTRY_EXPECTED},
+    ),
+]
+
+
+AllowedTemporalWorkflow = Annotated[
+    str,
+    Field(
+        pattern=f"^{temporal_targets.ENTRY_PATTERN}$",
+        json_schema_extra={"x-expects": temporal_targets.ENTRY_EXPECTED},
+    ),
+]
+
+
 ServiceRole = Annotated[
     str,
     Field(
@@ -59,6 +95,38 @@ ServiceRole = Annotated[
         json_schema_extra={"x-expects": "a role such as service:billing"},
     ),
 ]
+
+
+def _quota(name: str, words: str) -> Any:
+    """Describe a quota; a size is a text."""
+    rule = QUOTAS[name]
+    if not rule.is_size:
+        return described(words, default=rule.default, ge=rule.lowest, le=rule.highest)
+    return described(
+        f"{words[:-1]}, from {rule.range}.",
+        default=rule.words(rule.default),
+        pattern=f"^{sizes.PATTERN}$",
+        extra={"x-expects": "a size such as 512KiB or 4MiB"},
+    )
+
+
+@with_config(CLOSED)
+class QuotasSpec(TypedDict, total=False):
+    """How much of the shared system one tenant may use."""
+
+    pending_tasks: Annotated[
+        int, _quota("pending_tasks", "How many submitted tasks may wait to start.")
+    ]
+    starts_per_minute: Annotated[
+        int, _quota("starts_per_minute", "How many executions may start within a minute.")
+    ]
+    payload_bytes: Annotated[str, _quota("payload_bytes", "The size of the payload of a task.")]
+    stored_bytes: Annotated[
+        str, _quota("stored_bytes", "The total size of the payloads of tasks that wait to start.")
+    ]
+    schedules_per_owner: Annotated[
+        int, _quota("schedules_per_owner", "How many schedules may have the same `owner`.")
+    ]
 
 
 @with_config(CLOSED)
@@ -75,6 +143,25 @@ class TenantAllowanceSpec(TypedDict, total=False):
     ]
     allowed_hosts: Annotated[
         list[AllowedHost], described("Additional hosts that HTTP targets of this tenant may call.")
+    ]
+    weight: Annotated[
+        int,
+        described(
+            "The share of scarce slots: a tenant of weight 3 gets three times as many as others.",
+            default=DEFAULT_WEIGHT,
+            ge=1,
+            le=HIGHEST_WEIGHT,
+        ),
+    ]
+    quotas: Annotated[
+        QuotasSpec, described("Quotas of this tenant. Default: those of [policy.quotas].")
+    ]
+    allowed_celery_tasks: Annotated[
+        list[AllowedCeleryTask], described("Additional Celery tasks that this tenant may send.")
+    ]
+    allowed_temporal_workflows: Annotated[
+        list[AllowedTemporalWorkflow],
+        described("Additional Temporal workflows that this tenant may start."),
     ]
 
 
@@ -98,6 +185,7 @@ class PolicySpec(TypedDict, total=False):
             extra={"x-expects": "a size such as 512KiB or 4MiB"},
         ),
     ]
+    quotas: Annotated[QuotasSpec, described("Quotas of each tenant.")]
     max_timeout: Annotated[
         str, duration("The longest `timeout` of a schedule, from 1s to 1d.", "1h")
     ]
@@ -116,16 +204,38 @@ class PolicySpec(TypedDict, total=False):
         list[Annotated[int, Field(ge=1, le=65_535)]],
         described("Ports that may be called. Default: 443, and 80 for http:// entries."),
     ]
+    rate_limits: Annotated[
+        dict[RateLimitedHost, CallRate],
+        described(
+            "How often the scheduler may call a host, over all replicas and tenants.",
+            extra=NO_OTHER_NAMES,
+        ),
+    ]
     allowed_secrets: Annotated[
         list[AllowedSecret],
-        described("References of secrets that manifests may sign with; none by default."),
+        described("References of secrets that manifests may use; none by default."),
     ]
     allowed_audiences: Annotated[
         list[AllowedAudience],
         described("Audiences of tokens for HTTP targets, in addition to the origin of their URL."),
     ]
+    allowed_celery_tasks: Annotated[
+        list[AllowedCeleryTask],
+        described("Celery tasks that manifests may send, with their queue; none by default."),
+    ]
+    allowed_temporal_workflows: Annotated[
+        list[AllowedTemporalWorkflow],
+        described(
+            "Temporal workflows that manifests may start, with their namespace and task queue; "
+            "none by default."
+        ),
+    ]
     idempotency_retention: Annotated[
         str, duration("How long targets remember an idempotency key.", "24h")
+    ]
+    target_kinds: Annotated[
+        list[Name],
+        described("Kinds of targets that manifests may use besides http; none by default."),
     ]
     default_target: Annotated[
         TargetSpec, described("The target of sagas that have neither a target nor a handler.")

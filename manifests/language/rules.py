@@ -379,6 +379,14 @@ _ALL = (
         "[policy] table.",
     ),
     Rule(
+        "TC309",
+        "too-many-schedules-of-owner",
+        "An owner has more schedules in the manifest than the platform allows.",
+        "The quota (schedules_per_owner, 100) keeps one user from crowding out the others.",
+        "Remove schedules, or ask the platform team for a higher `schedules_per_owner` in the "
+        "table [policy.tenants.ID.quotas].",
+    ),
+    Rule(
         "TC401",
         "invalid-url",
         "A target's URL cannot be called safely.",
@@ -428,15 +436,15 @@ _ALL = (
         "A header, a query, the auth section or a payload contains what looks like a secret.",
         "Manifests are stored in Git, in the database and in plans, where too many people can "
         "read them.",
-        "Have requests signed with `auth: {hmac: {secret: {env: NAME}}}` or `auth: "
+        "Refer to it with `auth: {bearer: {secret: {env: NAME}}}`, or use `auth: "
         "execution_token`, and let handlers read secrets where they run. Replace the exposed "
         "secret.",
     ),
     Rule(
         "TC408",
         "secret-not-allowed",
-        "A target is signed with a secret that this tenant may not use.",
-        "A manifest that may name any secret could have requests signed with those of others.",
+        "A target is authenticated with a secret that this tenant may not use.",
+        "A manifest that may name any secret could send requests with those of others.",
         "Add the reference to `allowed_secrets` in the [policy] table: "
         'allowed_secrets = ["env:…"].',
     ),
@@ -447,6 +455,41 @@ _ALL = (
         "The called service receives the token, and could call the other service as the tenant.",
         "Remove `audience`: the token is then for the origin of the URL. Or add it to "
         '`allowed_audiences` in the [policy] table: allowed_audiences = ["…"].',
+    ),
+    Rule(
+        "TC410",
+        "unknown-target-kind",
+        "A target's kind is neither built in nor in the policy's target_kinds.",
+        "No scheduler of the platform could run it, so its executions would wait for ever.",
+        "Fix the kind, or add it to `target_kinds` in the [policy] table: "
+        'target_kinds = ["…"], and install its plug-in where schedulers run.',
+    ),
+    Rule(
+        "TC411",
+        "target-options-not-checked",
+        "The options of a target were not checked: its plug-in is not installed here.",
+        "Mistakes in them appear only when the target runs.",
+        "Install the plug-in where `validate` runs.",
+        _WARNING,
+    ),
+    Rule(
+        "TC412",
+        "celery-task-not-allowed",
+        "The policy does not allow a tenant to send a Celery task to this queue.",
+        "A task runs with the rights of its worker, so the platform decides which tenant may start "
+        "which task.",
+        "Fix the task or the queue, or add them to `allowed_celery_tasks` in the [policy] table: "
+        'allowed_celery_tasks = ["queue/task"].',
+    ),
+    Rule(
+        "TC413",
+        "temporal-workflow-not-allowed",
+        "The policy does not allow a tenant to start a workflow in this namespace or task queue.",
+        "A workflow runs with the rights of its workers, so the platform decides which tenant may "
+        "start which workflow.",
+        "Fix the namespace, the task queue or the workflow, or add them to "
+        "`allowed_temporal_workflows` in the [policy] table: "
+        'allowed_temporal_workflows = ["namespace/task_queue/workflow"].',
     ),
     Rule(
         "TC501",

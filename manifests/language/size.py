@@ -6,6 +6,7 @@ counts for each of them. It is measured once.
 
 from collections.abc import Iterable, Iterator
 
+from tenantcron.core.targets import OtherTarget
 from tenantcron.manifests.diagnostics import Fault, Pointer
 from tenantcron.manifests.language.payload import size_of
 from tenantcron.manifests.policy import Policy
@@ -34,4 +35,8 @@ def check_size(
 def _rest(schedule: DesiredSchedule) -> int:
     target = schedule.target
     size = len(schedule.timing.settings.description.encode())
-    return size if target is None else size + len(target.url) + size_of({**target.headers})
+    if target is None:
+        return size
+    if isinstance(target, OtherTarget):
+        return size + size_of(target.options)
+    return size + len(target.url) + size_of({**target.headers})

@@ -70,7 +70,7 @@ class TimingReader:
         if timetable is None or timezone is None:
             return None
         self.faults.extend(_judge_spread(settings, timetable, view))
-        timing = Timing(timetable, timezone, settings)
+        timing = Timing(timetable, timezone, settings, base.form if base else _form(view))
         is_new = base is None or timing.cron != base.cron
         if is_new and not any(conflicts(settings)):
             self.faults.extend(self.rules.check_stored(timing, _place(view)))
@@ -167,6 +167,10 @@ class TimingReader:
             if limits is not None:
                 self.faults.append(Fault("TC305", f"`{key}` must be {limits}", entry.pointer))
         return values
+
+
+def _form(view: View) -> str:
+    return next(form for form in FORMS if view.get(form) is not None)
 
 
 def _zone_hint(name: str) -> str | None:

@@ -12,7 +12,7 @@ from tenantcron.cron.shifts import shifts
 from tenantcron.cron.zones import zone
 from tenantcron.manifests.view import View
 
-_WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
 
 class InvalidTimeError(TenantcronError):
@@ -82,7 +82,7 @@ def _weekly(timing: View) -> str | None:
     on = weekly and weekly.get("on")
     if weekly is None or on is None:
         return None
-    days = sorted(_WEEKDAYS.index(day.value) for day in on.items() if isinstance(day.value, str))
+    days = sorted(WEEKDAYS.index(day.value) for day in on.items() if isinstance(day.value, str))
     return _at(weekly, f"* * {','.join(map(str, days))}") if days else None
 
 

@@ -147,4 +147,4 @@ def test_five_different_mistakes_are_five_problems_at_the_right_positions() -> N
 
 def test_warnings_are_the_rules_for_suspicious_but_valid_manifests() -> None:
     warnings = {rule.code for rule in RULES.values() if rule.severity is Severity.WARNING}
-    assert warnings == {"TC013", "TC115", "TC203", "TC204", "TC208", "TC210"}
+    assert warnings == {"TC013", "TC115", "TC203", "TC204", "TC208", "TC210", "TC411"}

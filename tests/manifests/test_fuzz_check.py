@@ -42,7 +42,7 @@ def shown(diagnostics: list[Diagnostic]) -> list[str]:
     return [
         *text.render(diagnostics, Palette(io.StringIO()), 100),
         *map(github.annotation, diagnostics),
-        json.dumps(sarif.sarif_log(diagnostics), ensure_ascii=False, allow_nan=False),
+        json.dumps(sarif.sarif_log([diagnostics]), ensure_ascii=False, allow_nan=False),
         *(json.dumps(data.as_json(each), ensure_ascii=False) for each in diagnostics),
     ]
 

@@ -82,8 +82,10 @@ CASES = (
         "bearer",
         http(auth="bearer"),
         "TC106",
-        "write `auth: execution_token` for a bearer token, or "
-        "`auth: {hmac: {secret: {env: NAME}}}` for a signature",
+        "write none, execution_token, {bearer: {secret: {env: NAME}}}, "
+        "{hmac: {secret: {env: NAME}}}, {oauth2_client_credentials: {token_url: URL, "
+        "client_id: ID, secret: {env: NAME}}} or {mtls: {certificate: {file: PATH}, "
+        "key: {file: PATH}}}",
     ),
     Hinted(
         "an offset",

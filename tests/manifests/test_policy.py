@@ -9,7 +9,10 @@ from support.manifests import check_data, codes, manifest
 
 from tenantcron.core.egress import Egress
 from tenantcron.core.errors import UsageError
+from tenantcron.core.names import TenantId
+from tenantcron.core.quotas import DeclaredQuotas
 from tenantcron.core.values import JsonValue
+from tenantcron.manifests.check import CheckedManifest
 from tenantcron.manifests.files import Policies
 from tenantcron.manifests.policy import default_policy, find_policy, load_policy
 
@@ -52,6 +55,11 @@ def test_every_key_of_the_policy_is_read(tmp_path: Path) -> None:
     allowed_secrets = ["env:BILLING_*", "file:/run/secrets/{tenant}/*"]
     allowed_audiences = ["billing", "https://ledger.internal"]
     idempotency_retention = "7d"
+    [policy.quotas]
+    pending_tasks = 500
+    payload_bytes = "64KiB"
+    [policy.tenants.acme.quotas]
+    stored_bytes = "2GiB"
     [policy.presets]
     hourly = "0 * * * *"
     nightly = { daily = { at = "02:00" }, timezone = "Europe/London", timeout = "15m" }
@@ -76,6 +84,10 @@ def test_every_key_of_the_policy_is_read(tmp_path: Path) -> None:
         "launch": "@at 2099-01-01T09:00:00Z",
     }
     assert policy.presets["nightly"].settings.timeout == timedelta(minutes=15)
+    assert policy.quotas == DeclaredQuotas(
+        {"pending_tasks": 500, "payload_bytes": 64 * 1024},
+        {TenantId("acme"): {"stored_bytes": 2 * 1024**3}},
+    )
 
 
 def test_zero_is_a_valid_value(tmp_path: Path) -> None:
@@ -108,6 +120,13 @@ BAD = (
     Bad("max_size_per_tenant = '4MB'", "policy.max_size_per_tenant: TC106 "),
     Bad("max_size_per_tenant = '1B'", "policy.max_size_per_tenant: TC305 "),
     Bad("max_size_per_tenant = '17MiB'", "policy.max_size_per_tenant: TC305 "),
+    Bad("quotas = { pending = 1 }", "policy.quotas.pending: TC101 "),
+    Bad("quotas = { starts_per_minute = 0 }", "policy.quotas.starts_per_minute: TC106 "),
+    Bad("quotas = { payload_bytes = '2MiB' }", "policy.quotas.payload_bytes: TC305 "),
+    Bad(
+        "tenants = { acme = { quotas = { stored_bytes = 5 } } }",
+        "policy.tenants.acme.quotas.stored_bytes: TC103 ",
+    ),
     Bad("max_timeout = 60", "policy.max_timeout: TC103 "),
     Bad("max_timeout = '0s'", "policy.max_timeout: TC305 "),
     Bad("max_timeout = '25h'", "policy.max_timeout: TC305 "),
@@ -301,6 +320,31 @@ def test_a_tenant_can_have_its_own_cap(tmp_path: Path) -> None:
     assert (found("globex", 2), found("globex", 3)) == ([], ["TC302"])
 
 
+def test_an_owner_may_have_as_many_schedules_as_the_quota_of_the_tenant(tmp_path: Path) -> None:
+    text = (
+        "[policy.quotas]\nschedules_per_owner = 1\n"
+        "[policy.tenants.acme.quotas]\nschedules_per_owner = 2\n"
+    )
+    policy = load_policy(policy_file(tmp_path, text))
+
+    def checked(tenant: str, *owners: str | None) -> CheckedManifest:
+        triggers: list[JsonValue] = [
+            {"scheduled": {"every": "1h", **({"owner": owner} if owner else {})}}
+            for owner in owners
+        ]
+        sagas: JsonValue = [
+            {"name": f"s{index}", "trigger": trigger} for index, trigger in enumerate(triggers)
+        ]
+        return check_data({"tenant": tenant, "sagas": sagas}, policy=policy)
+
+    ada, ben = "user:ada", "user:ben"
+    assert codes(checked("acme", ada, ben, None, ada, ben, None, None)) == []
+    assert codes(checked("globex", ada, ada, ben, ben, ben)) == ["TC309", "TC309"]
+    (problem,) = checked("acme", ada, None, ben, ada, ada, ada).problems
+    assert (problem.code, problem.pointer) == ("TC309", ("sagas", 4, "trigger", "scheduled"))
+    assert problem.message == "`user:ada` owns 4 schedules, 2 are allowed"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -314,3 +358,55 @@ def test_a_policy_knows_whether_any_host_may_be_called(
     tmp_path: Path, text: str, expected: bool
 ) -> None:
     assert load_policy(policy_file(tmp_path, text)).calls_hosts is expected
+
+
+_HOSTS = 'allowed_hosts = ["billing.internal", "*.grid.internal", "http://localhost", "[::1]"]'
+
+
+def test_rate_limits_are_read_by_host_in_lower_case(tmp_path: Path) -> None:
+    text = f"""
+    [policy]
+    {_HOSTS}
+    [policy.rate_limits]
+    "Billing.internal" = "50/s"
+    "a.grid.internal" = "600/m"
+    localhost = "1/h"
+    "[::1]" = "5/s"
+    [policy.tenants.acme]
+    allowed_hosts = ["own.acme.example"]
+    """
+    text = text.replace('localhost = "1/h"', 'localhost = "1/h"\n"own.acme.example" = "2/s"')
+
+    limits = load_policy(policy_file(tmp_path, text)).rate_limits
+
+    assert {host: str(rate) for host, rate in limits.items()} == {
+        "billing.internal": "50/s",
+        "a.grid.internal": "600/m",
+        "localhost": "1/h",
+        "::1": "5/s",
+        "own.acme.example": "2/s",
+    }
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ('"billing.internal" = "50 per second"', "must be a rate such as 50/s, 600/m or 1000/h"),
+        ('"billing.internal" = "0/s"', "must be a rate such as"),
+        ('"billing.internal" = 50', "must be a rate such as"),
+        ('"https://billing.internal" = "1/s"', "is not a host such as billing.internal"),
+        ('"billing.internal:443" = "1/s"', "is not a host such as billing.internal"),
+        ('"*.grid.internal" = "1/s"', "is not a host such as billing.internal"),
+        ('"biling.internal" = "1/s"', "allowed_hosts does not list it"),
+        ('"localhost" = "1/s"\n"LOCALHOST" = "2/s"', "LOCALHOST has two rate limits"),
+    ],
+)
+def test_a_wrong_rate_limit_is_reported_with_its_place(
+    tmp_path: Path, entry: str, message: str
+) -> None:
+    text = f"[policy]\n{_HOSTS}\n[policy.rate_limits]\n{entry}\n"
+
+    with pytest.raises(UsageError, match=r"(?s)policy\.rate_limits\..*" + message) as raised:
+        load_policy(policy_file(tmp_path, text))
+
+    assert "the policy is not valid" in str(raised.value)

@@ -85,7 +85,13 @@ CASES = (
         "`trigger` has no key `schedule`",
         "did you mean `scheduled`?",
     ),
-    Case("target empty", saga(target={}), "TC102", "`target` has no `http`", "add `http:`"),
+    Case(
+        "target empty",
+        saga(target={}),
+        "TC102",
+        "`target` is empty",
+        "add one of http, grpc, celery, temporal",
+    ),
     Case(
         "no timetable",
         manifest({}),

@@ -7,8 +7,8 @@ import pytest
 from support.http_targets import POLICY, check_http
 from support.manifests import check_data, codes, manifest, only_schedule, policy_with
 
-from tenantcron.core.values import JsonValue
-from tenantcron.schedules.targets import HttpTarget
+from tenantcron.core.targets import HttpTarget
+from tenantcron.core.values import JsonObject, JsonValue
 
 SIGNED: JsonValue = {"hmac": {"secret": {"env": "BILLING_HMAC"}}}
 
@@ -215,6 +215,15 @@ def test_the_diagnostic_of_a_port_shows_the_line_to_write() -> None:
     )
 
 
+OAUTH2: JsonObject = {
+    "token_url": "https://login.grid.internal/token",
+    "client_id": "billing",
+    "secret": {"env": "BILLING_OAUTH"},
+}
+MTLS: JsonObject = {
+    "certificate": {"file": "/run/secrets/acme/tls.crt"},
+    "key": {"file": "/run/secrets/acme/tls.key"},
+}
 GOOD_AUTH: tuple[JsonValue, ...] = (
     "none",
     "execution_token",
@@ -223,6 +232,10 @@ GOOD_AUTH: tuple[JsonValue, ...] = (
     {"execution_token": {"audience": "billing"}},
     {"hmac": {"secret": {"env": "BILLING_HMAC"}}},
     {"hmac": {"secret": {"file": "/run/secrets/acme/hmac"}}},
+    {"bearer": {"secret": {"env": "BILLING_TOKEN"}}},
+    {"oauth2_client_credentials": OAUTH2},
+    {"oauth2_client_credentials": {**OAUTH2, "scope": "invoices:write ledger"}},
+    {"mtls": MTLS},
 )
 
 
@@ -261,6 +274,25 @@ BAD_AUTH = (
     BadAuth({"hmac": {"secret": {"file": "/run/secrets/acme/../umbrella"}}}, ["TC106"]),
     BadAuth({"hmac": {"secret": {"file": "secret"}}}, ["TC106"]),
     BadAuth({"hmac": {"secret": "correct-horse"}}, ["TC103", "TC407"]),
+    BadAuth("bearer", ["TC106"]),
+    BadAuth({"bearer": {"secret": "correct-horse"}}, ["TC103", "TC407"]),
+    BadAuth({"bearer": {"secret": {"env": "DATABASE_URL"}}}, ["TC408"]),
+    BadAuth({"oauth2_client_credentials": {"secret": {"env": "BILLING_A"}}}, ["TC102", "TC102"]),
+    BadAuth(
+        {"oauth2_client_credentials": {**OAUTH2, "token_url": "https://evil.example/"}}, ["TC402"]
+    ),
+    BadAuth(
+        {"oauth2_client_credentials": {**OAUTH2, "token_url": "http://login.grid.internal/"}},
+        ["TC401"],
+    ),
+    BadAuth({"oauth2_client_credentials": {**OAUTH2, "token_url": "token"}}, ["TC401"]),
+    BadAuth({"oauth2_client_credentials": {**OAUTH2, "client_id": ""}}, ["TC106"]),
+    BadAuth({"oauth2_client_credentials": {**OAUTH2, "scope": "a  b"}}, ["TC106"]),
+    BadAuth({"oauth2_client_credentials": {**OAUTH2, "secret": {"env": "PGPASSWORD"}}}, ["TC408"]),
+    BadAuth({"oauth2_client_credentials": {**OAUTH2, "secret": "horse"}}, ["TC103", "TC407"]),
+    BadAuth({"mtls": {"certificate": MTLS["certificate"]}}, ["TC102"]),
+    BadAuth({"mtls": {**MTLS, "key": {"env": "BILLING_KEY"}}}, ["TC102", "TC101"]),
+    BadAuth({"mtls": {**MTLS, "key": {"file": "/etc/tenantcron/master.key"}}}, ["TC408"]),
     BadAuth({"hmac": {"secret": {"env": "sk_live_4eC39HqLyjWDarjtT1zdp7dc"}}}, ["TC407", "TC408"]),
 )
 
@@ -268,6 +300,10 @@ BAD_AUTH = (
 @pytest.mark.parametrize("case", BAD_AUTH, ids=lambda case: str(case.auth))
 def test_rejected_auth(case: BadAuth) -> None:
     assert check_http(url="https://billing.internal/", auth=case.auth) == case.codes
+
+
+def test_a_client_certificate_needs_https() -> None:
+    assert check_http(url="http://localhost:8080/run", auth={"mtls": MTLS}) == ["TC401"]
 
 
 def test_the_diagnostic_of_a_forbidden_secret_shows_the_entry_to_add() -> None:
