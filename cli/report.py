@@ -6,7 +6,7 @@ maximum size, are kept until the end.
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from tenantcron.cli.formats.outcomes_text import (
     tenant_lines,
     totals_line,
 )
+from tenantcron.cli.formats.policies_text import policy_lines
 from tenantcron.cli.pipes import reader_may_leave
 from tenantcron.cli.tables import columns_available
 from tenantcron.cli.terminal import Palette
@@ -29,6 +30,7 @@ from tenantcron.core.json_stream import JsonStream
 from tenantcron.core.words import number_of
 from tenantcron.service.responses.shapes import (
     ManifestResultResponse,
+    PolicyResponse,
     Summary,
     TenantResultResponse,
 )
@@ -53,14 +55,21 @@ class OutcomeReport:
     If a reader such as head closes the pipe, the report ends but the work continues.
     """
 
-    def __init__(self, title: str, output_format: str, *, is_wide: bool = False) -> None:
+    def __init__(
+        self, title: str, output_format: str, *, is_wide: bool = False, has_sources: bool = True
+    ) -> None:
         self._format = output_format
         self._columns = columns_available(is_wide=is_wide)
+        # A saved plan contains its manifests; the files may have changed since.
+        self._has_sources = has_sources
         self._page = SummaryPage(title)
         self._statuses: set[str] = set()
         self._writer: _ReportWriter | None = None
+        self._policies: Sequence[PolicyResponse] = ()
         self._fleet = 0
         self._finished = 0
+        # Applied, but not printed yet: tenants are printed in order. With the time of the result.
+        self._unprinted: dict[str | None, tuple[datetime, TenantResultResponse]] = {}
 
     @property
     def is_json(self) -> bool:
@@ -81,23 +90,45 @@ class OutcomeReport:
         """Set how many tenants an apply has, for the message of an interrupted one."""
         self._fleet = fleet
 
-    def finished(self) -> None:
-        """Count a tenant that is applied or needs no change."""
+    def finished(self, at: datetime, tenant: TenantResultResponse) -> None:
+        """Keep a tenant that is applied or needs no change until it is printed."""
         self._finished += 1
+        self._unprinted[tenant["tenant"]] = at, tenant
 
     def interrupted(self) -> None:
-        """Report how far an interrupted apply came."""
+        """Report the tenants that an interrupted apply has finished, and how far it came."""
+        for at, tenant in list(self._unprinted.values()):
+            if self._writer is None:
+                self.begin(at, self._fleet)
+            self.add(tenant)
+        sys.stdout.flush()
         done = f"{self._finished} of {self._fleet} applied; " if self._fleet else ""
         print(f"Interrupted: {done}run it again to finish", file=sys.stderr)
+
+    def checked_with(self, policies: Sequence[PolicyResponse]) -> None:
+        """Set the policies that checked the manifests, before the report begins."""
+        self._policies = policies
 
     def begin(self, at: datetime, fleet: int) -> None:
         """Begin a report on `fleet` tenants; next executions are computed from `at`."""
         self._fleet = fleet
         with reader_may_leave():
-            self._writer = _JsonReport(at) if self.is_json else _TextReport(at, self._columns)
+            is_json, policies = self.is_json, self._policies
+            self._writer = _JsonReport(at, policies) if is_json else self._text_report(at)
+
+    def _text_report(self, at: datetime) -> "_TextReport":
+        is_detailed = is_small(self._fleet)
+        return _TextReport(
+            at,
+            self._columns,
+            self._policies,
+            is_detailed=is_detailed,
+            has_sources=self._has_sources,
+        )
 
     def add(self, tenant: TenantResultResponse) -> None:
         """Report a tenant."""
+        self._unprinted.pop(tenant["tenant"], None)
         self._statuses.add(tenant["status"])
         is_shown = is_worth_reading(tenant, self._fleet)
         if self._writer is not None:
@@ -115,6 +146,7 @@ class OutcomeReport:
 
     def all(self, answer: ManifestResultResponse) -> None:
         """Report a complete response."""
+        self.checked_with(answer.get("policies", []))
         self.begin(datetime.fromisoformat(answer["at"]), len(answer["tenants"]))
         for tenant in answer["tenants"]:
             self.add(tenant)
@@ -126,45 +158,65 @@ class OutcomeReport:
             return
         try:
             with Path(file).open("a", encoding="utf-8") as stream:
-                stream.write(self._page.text(summary))
+                stream.write(self._page.text(summary, self._policies))
         except OSError as error:
             # The work is done, so a summary that cannot be written must not fail the pipeline.
             print(f"warning: {file}: {error.strerror}", file=sys.stderr)
 
 
 class _TextReport:
-    """Writes text for people."""
+    """Writes text for people.
 
-    def __init__(self, at: datetime, columns: int) -> None:
+    In a large fleet a failed tenant takes few lines. At the end it is shown again, in full.
+    """
+
+    def __init__(
+        self,
+        at: datetime,
+        columns: int,
+        policies: Sequence[PolicyResponse],
+        *,
+        is_detailed: bool,
+        has_sources: bool,
+    ) -> None:
         self._at = at
+        self._policies = policies
         self._paint = Palette(sys.stdout)
         self._columns = columns
+        self._is_detailed = is_detailed
+        self._has_sources = has_sources
         self._failed: list[TenantResultResponse] = []
 
     def tenant(self, tenant: TenantResultResponse, *, is_shown: bool) -> None:
         if tenant["status"] == "failed" and len(self._failed) < _REPEATED:
             self._failed.append(tenant)
         if is_shown:
-            self._print(tenant)
+            self._print(tenant, is_detailed=self._is_detailed)
 
-    def _print(self, tenant: TenantResultResponse) -> None:
-        for line in tenant_lines(tenant, self._at, self._paint, self._columns):
+    def _print(self, tenant: TenantResultResponse, *, is_detailed: bool) -> None:
+        has_excerpts = is_detailed and self._has_sources
+        for line in tenant_lines(
+            tenant, self._at, self._paint, self._columns, has_excerpts=has_excerpts
+        ):
             print(line)
 
     def end(self, summary: Summary, *, is_applied: bool) -> None:
-        if not is_small(summary["tenants"]) and self._failed:
+        if not self._is_detailed and self._failed:
             print(self._paint("error", f"failed: {number_of(summary['failed'], 'tenant')}"))
             for tenant in self._failed:
-                self._print(tenant)
+                self._print(tenant, is_detailed=True)
+        for line in policy_lines(self._policies):
+            print(line)
         print(self._paint("strong", totals_line(summary, is_applied=is_applied)))
 
 
 class _JsonReport:
     """Writes JSON for programs, with all tenants."""
 
-    def __init__(self, at: datetime) -> None:
+    def __init__(self, at: datetime, policies: Sequence[PolicyResponse]) -> None:
         self._stream = JsonStream(sys.stdout)
         self._stream.value("at", at.isoformat())
+        self._stream.value("policies", policies)
         self._stream.open_list("tenants")
 
     def tenant(self, tenant: TenantResultResponse, *, is_shown: bool) -> None:  # noqa: ARG002 -- see above

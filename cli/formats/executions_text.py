@@ -1,144 +1,185 @@
 """Executions as text: a table, and the details of one execution."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from rich.console import Console
 from rich.text import Text
 
 from tenantcron.cli.columns import Column, Fit
+from tenantcron.cli.moments import utc
 from tenantcron.cli.tables import print_table
 from tenantcron.core.durations import format_duration
-from tenantcron.core.words import in_utc, number_of, visible
-from tenantcron.scheduler.operate.execution_lookup import SHORTEST_PREFIX, ExecutionDetails
-from tenantcron.store.rows.execution_history import AttemptRow, ExecutionRow
-from tenantcron.store.rows.executions import State
-from tenantcron.store.steps.suspects import kills
+from tenantcron.core.execution_ids import short_id
+from tenantcron.core.words import number_of, visible
+from tenantcron.service.responses.shapes import (
+    AttemptResponse,
+    ExecutionDetailsResponse,
+    ExecutionResponse,
+)
 
-STYLES = {
-    State.SUCCEEDED: "green",
-    State.DEAD: "bold red",
-    State.RETRYING: "yellow",
-    State.MISSED: "yellow",
-    State.SKIPPED: "yellow",
-    State.RUNNING: "cyan",
+STATE_STYLES = {
+    "SUCCEEDED": "green",
+    "DEAD": "bold red",
+    "RETRYING": "yellow",
+    "MISSED": "yellow",
+    "SKIPPED": "yellow",
+    "RUNNING": "cyan",
 }
 
 
-_COLUMNS = (
+EXECUTION_COLUMNS = (
     Column("execution"),
     Column("schedule", Fit.NAME),
     Column("scheduled for"),
-    Column("state", style=lambda cell: STYLES.get(State(cell))),
+    Column("state", style=STATE_STYLES.get),
     Column("attempt", Fit.OPTIONAL),
     Column("took", Fit.OPTIONAL),
     Column("reason", Fit.PROSE),
 )
 
 
-def print_executions(rows: Sequence[ExecutionRow], console: Console) -> None:
+def print_executions(executions: Sequence[ExecutionResponse], console: Console) -> None:
     """Print a table of executions."""
-    print_table(console, _COLUMNS, [_cells(row) for row in rows])
+    rows = [execution_cells(execution) for execution in executions]
+    print_table(console, EXECUTION_COLUMNS, rows)
 
 
-def _cells(row: ExecutionRow) -> tuple[str, ...]:
+def execution_cells(execution: ExecutionResponse) -> tuple[str, ...]:
+    """Return the cells of an execution in a table."""
     return (
-        str(row.id)[:SHORTEST_PREFIX],
-        f"{row.tenant_id}/{row.schedule_name}",
-        in_utc(row.scheduled_for),
-        row.state,
-        f"{row.attempt} of {row.attempts_allowed}",
-        _took(row.started_at, row.finished_at),
-        row.reason or "",
+        short_id(execution["id"]),
+        _ref(execution),
+        utc(execution["scheduled_for"]),
+        execution["state"],
+        f"{execution['attempt']} of {execution['attempts_allowed']}",
+        _took(execution["started_at"], execution["finished_at"]),
+        execution["reason"] or _progress(execution),
     )
 
 
-def show_details(details: ExecutionDetails, console: Console) -> None:
+def _progress(execution: ExecutionResponse) -> str:
+    """Return what the remote worker of a running attempt reported last."""
+    if execution["state"] != "RUNNING":
+        return ""
+    percent, text = execution["progress"], execution["progress_text"]
+    return ", ".join(part for part in (None if percent is None else f"{percent} %", text) if part)
+
+
+def _ref(execution: ExecutionResponse) -> str:
+    return f"{execution['tenant']}/{execution['schedule']}"
+
+
+def show_details(execution: ExecutionDetailsResponse, console: Console) -> None:
     """Print an execution with its attempts, from its scheduled time to its end."""
-    row = details.execution
-    title = Text(f"execution {row.id}  ", "bold").append(row.state, STYLES.get(row.state, "bold"))
-    console.print(title)
-    for line in _description(row):
+    state = execution["state"]
+    title = Text(f"execution {execution['id']}  ", "bold")
+    console.print(title.append(state, STATE_STYLES.get(state, "bold")))
+    for line in _description(execution):
         console.print(Text(visible(f"  {line}")), soft_wrap=True)
-    for attempt in details.attempts:
+    print_attempts(execution["attempts"], console)
+    console.print(Text(visible(f"  {_end(execution)}")), soft_wrap=True)
+
+
+def print_attempts(attempts: Iterable[AttemptResponse], console: Console) -> None:
+    """Print attempts with their errors and outputs."""
+    for attempt in attempts:
         console.print(Text(f"  {_attempt(attempt)}"), soft_wrap=True)
-        for line in (attempt.error or "").splitlines():
+        error = (attempt["error"] or "").splitlines()
+        for line in (*error, *_answer(attempt), *_output(attempt)):
             console.print(Text(visible(f"      {line}".rstrip()), "dim"), soft_wrap=True)
-        for line in (*_answer(attempt), *_output(attempt)):
-            console.print(Text(visible(f"      {line}".rstrip()), "dim"), soft_wrap=True)
-    console.print(Text(visible(f"  {_end(row)}")), soft_wrap=True)
 
 
-def _description(row: ExecutionRow) -> Iterator[str]:
+def _description(execution: ExecutionResponse) -> Iterator[str]:
     """Yield the lines that describe an execution before its attempts."""
-    yield f"{row.tenant_id}/{row.schedule_name}, saga {row.saga_name}"
-    yield f"scheduled for {in_utc(row.scheduled_for)}, created at {in_utc(row.created_at)}"
-    yield f"runs as {row.actor_id} ({row.actor_type}, {row.actor_source})"
-    if row.missed_count and row.covers_from is not None:
-        others = number_of(row.missed_count, "earlier occurrence")
-        yield f"also covers {others} since {in_utc(row.covers_from)}"
-    if row.losses:
-        blamed = kills(row.suspicion)
+    actor = execution["actor"]
+    yield f"{_ref(execution)}, saga {execution['saga']}"
+    created = utc(execution["created_at"])
+    yield f"scheduled for {utc(execution['scheduled_for'])}, created at {created}"
+    yield f"runs as {actor['id']} ({actor['type']}, {actor['source']})"
+    if execution["missed_count"] and execution["covers_from"] is not None:
+        others = number_of(execution["missed_count"], "earlier occurrence")
+        yield f"also covers {others} since {utc(execution['covers_from'])}"
+    if execution["losses"]:
+        blamed = execution["blamed"]
         blame = f", the suspected cause {number_of(blamed, 'time')}" if blamed else ""
-        yield f"lost with its worker {number_of(row.losses, 'time')}{blame}"
-    if row.cancel_requested_at is not None:
-        yield f"cancellation requested at {in_utc(row.cancel_requested_at)}: {row.cancel_reason}"
+        yield f"lost with its worker {number_of(execution['losses'], 'time')}{blame}"
+    if execution["handed_over_at"] is not None:
+        yield from _remote(execution)
+    if execution["cancel_requested_at"] is not None:
+        requested = utc(execution["cancel_requested_at"])
+        yield f"cancellation requested at {requested}: {execution['cancel_reason']}"
 
 
-def _attempt(attempt: AttemptRow) -> str:
-    took = _took(attempt.started_at, attempt.finished_at)
+def _remote(execution: ExecutionResponse) -> Iterator[str]:
+    """Yield what the remote worker of the last attempt has reported."""
+    last = execution["heartbeat_at"]
+    reported = f"last report at {utc(last)}" if last else "no report yet"
+    yield f"handed over to a remote worker at {utc(execution['handed_over_at'] or '')}, {reported}"
+    percent, text = execution["progress"], execution["progress_text"]
+    if percent is not None or text:
+        parts = (None if percent is None else f"{percent} %", text)
+        yield f"progress: {', '.join(part for part in parts if part)}"
+
+
+def _attempt(attempt: AttemptResponse) -> str:
+    took = _took(attempt["started_at"], attempt["finished_at"])
     return visible(
-        f"attempt {attempt.attempt} {attempt.outcome} at {in_utc(attempt.finished_at)} "
-        f"after {took} on {attempt.worker_id}"
+        f"attempt {attempt['attempt']} {attempt['outcome']} at {utc(attempt['finished_at'])} "
+        f"after {took} on {attempt['worker']}"
     )
 
 
-def _answer(attempt: AttemptRow) -> Iterator[str]:
+def _answer(attempt: AttemptResponse) -> Iterator[str]:
     """Yield the recorded part of an HTTP response."""
-    if attempt.http_status is None:
+    if attempt["http_status"] is None:
         return
-    yield f"HTTP {attempt.http_status}" + (", response body:" if attempt.answer else "")
-    for line in (attempt.answer or "").splitlines():
+    body = attempt["answer"] or ""
+    yield f"HTTP {attempt['http_status']}" + (", response body:" if body else "")
+    for line in body.splitlines():
         yield f"  | {line}"
 
 
-def _output(attempt: AttemptRow) -> Iterator[str]:
+def _output(attempt: AttemptResponse) -> Iterator[str]:
     """Yield the result of the handler and the end of its log."""
-    if attempt.result is not None:
-        yield f"result: {json.dumps(attempt.result, ensure_ascii=False)}"
-    if attempt.log is not None:
+    if attempt["result"] is not None:
+        yield f"result: {json.dumps(attempt['result'], ensure_ascii=False)}"
+    if attempt["log"] is not None:
         yield "log:"
-        yield from (f"  | {line}" for line in attempt.log.splitlines())
+        yield from (f"  | {line}" for line in attempt["log"].splitlines())
 
 
-def _end(row: ExecutionRow) -> str:
+def _end(execution: ExecutionResponse) -> str:
     """Return the current state and the next step."""
-    reason = f": {row.reason}" if row.reason else ""
-    ended = f"{row.state}{reason}" + (f", at {in_utc(row.finished_at)}" if row.finished_at else "")
-    ref = f"{row.tenant_id}/{row.schedule_name}"
-    match row.state:
-        case State.PENDING:
-            return f"pending since {in_utc(row.not_before)}: `tenantcron why {ref}` shows why"
-        case State.RUNNING:
-            since = in_utc(row.started_at) if row.started_at else ""
+    state, ref = execution["state"], _ref(execution)
+    reason = f": {execution['reason']}" if execution["reason"] else ""
+    finished_at = execution["finished_at"]
+    ended = f"{state}{reason}" + (f", at {utc(finished_at)}" if finished_at else "")
+    match state:
+        case "PENDING":
+            since = utc(execution["not_before"])
+            return f"pending since {since}: `tenantcron why {ref}` shows why"
+        case "RUNNING":
+            since = utc(execution["started_at"]) if execution["started_at"] else ""
             return (
-                f"attempt {row.attempt} of {row.attempts_allowed} running since {since} on "
-                f"{row.worker_id}: `tenantcron execution cancel {row.id}` stops it"
+                f"attempt {execution['attempt']} of {execution['attempts_allowed']} running since "
+                f"{since} on {execution['worker']}: `tenantcron execution cancel "
+                f"{execution['id']}` stops it"
             )
-        case State.RETRYING if row.suspicion:
+        case "RETRYING" if execution["suspect"]:
             return f"{ended}; it waits for its turn: `tenantcron why {ref}` shows for what"
-        case State.RETRYING:
-            return f"{ended}; the next attempt comes at {in_utc(row.not_before)}"
-        case State.SUCCEEDED:
+        case "RETRYING":
+            return f"{ended}; the next attempt comes at {utc(execution['not_before'])}"
+        case "SUCCEEDED":
             return ended
         case _:
-            return f"{ended}; `tenantcron execution retry {row.id}` runs it again"
+            return f"{ended}; `tenantcron execution retry {execution['id']}` runs it again"
 
 
-def _took(started: datetime | None, finished: datetime | None) -> str:
+def _took(started: str | None, finished: str | None) -> str:
     if started is None or finished is None:
         return ""
-    took = finished - started
+    took = datetime.fromisoformat(finished) - datetime.fromisoformat(started)
     seconds = took.total_seconds()
     return f"{seconds:.1f}s" if seconds < 60 else format_duration(took)

@@ -1,11 +1,18 @@
 """Results of plan and apply as Markdown, for the job summary of a pipeline."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC
 
+from tenantcron.cli.formats.change_words import changed_fields
 from tenantcron.cli.formats.outcomes_text import first_execution, why_none
+from tenantcron.cli.formats.policies_text import policy_lines
 from tenantcron.core.words import visible
-from tenantcron.service.responses.shapes import Summary, TenantResultResponse
+from tenantcron.service.responses.shapes import (
+    ChangeResponse,
+    PolicyResponse,
+    Summary,
+    TenantResultResponse,
+)
 
 # GitHub drops a summary of more than 1 MiB. A character can take four bytes.
 _LONGEST_PAGE = 250_000
@@ -30,10 +37,11 @@ class SummaryPage:
         self._parts.append(part)
         self._length += len(part)
 
-    def text(self, summary: Summary) -> str:
-        """Return the page, with the totals first."""
+    def text(self, summary: Summary, policies: Sequence[PolicyResponse]) -> str:
+        """Return the page, with the totals and the policies first."""
         totals = " · ".join(f"{count} {key}" for key, count in summary.items())
-        head = "\n".join([f"### {self._title}", "", totals, ""]) + "\n"
+        checked = [line for policy in policy_lines(policies) for line in (_plain(policy), "")]
+        head = "\n".join([f"### {self._title}", "", totals, "", *checked]) + "\n"
         more = f"… and {self._omitted} more tenants\n" if self._omitted else ""
         return head + "".join(self._parts) + more
 
@@ -50,9 +58,9 @@ def _tenant(tenant: TenantResultResponse) -> Iterator[str]:
     if tenant["status"] == "failed":
         return
     for change in tenant["changes"]:
-        fields = f": {_plain(', '.join(change['fields']))}" if change["fields"] else ""
         action = change["action"]
-        yield f"- {_SIGNS[action]} {action} {_plain(change['schedule'])}{fields}"
+        yield f"- {_SIGNS[action]} {action} {_plain(change['schedule'])}{_timetable(change)}"
+        yield from (f"  - {_plain(str(field))}" for field in changed_fields(change))
     yield ""
     yield "| schedule | next execution | UTC |"
     yield "|---|---|---|"
@@ -62,6 +70,15 @@ def _tenant(tenant: TenantResultResponse) -> Iterator[str]:
         utc = f"{first.astimezone(UTC):%Y-%m-%d %H:%M}" if first else ""
         yield f"| {_plain(entry['name'])} | {local} | {utc} |"
     yield ""
+
+
+def _timetable(change: ChangeResponse) -> str:
+    """Return the timetable of a schedule that is created or deleted."""
+    definition = change["after"] or change["before"]
+    if change["action"] == "update" or definition is None:
+        return ""
+    text = f"{definition['cron_expr']} in {definition['timezone']}, saga {definition['saga_name']}"
+    return f": {_plain(text)}"
 
 
 def _plain(text: str) -> str:

@@ -3,19 +3,21 @@
 The input is the JSON response, so a result from a server looks like a local one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from tenantcron.cli.columns import Column, Fit, lines
+from tenantcron.cli.formats.change_words import changed_fields, field_changes
+from tenantcron.cli.formats.diagnostics_text import diagnostic_lines, excerpt_lines
 from tenantcron.cli.moments import in_words
 from tenantcron.cli.terminal import Palette
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import MANIFESTS
 from tenantcron.core.words import number_of, visible
 from tenantcron.cron.zones import zone
+from tenantcron.schedules.pause import pause_text
 from tenantcron.service.responses.shapes import (
     ChangeResponse,
-    DefinitionResponse,
     DriftResponse,
     PauseResponse,
     ScheduleResponse,
@@ -34,6 +36,16 @@ _COLUMNS = (
     Column("", Fit.PROSE, style=lambda _: "dim"),
 )
 
+_PAUSES = (
+    Column("  schedule", Fit.NAME),
+    Column("paused (UTC)"),
+    Column("until (UTC)"),
+    Column("by", Fit.NAME, least=8),
+    Column("reason", Fit.PROSE),
+)
+# Lines of a table of schedules at a time, with colours and a width.
+ScheduleTable = Callable[[Sequence[ScheduleResponse], datetime, Palette, int], Iterator[str]]
+
 
 def is_worth_reading(tenant: TenantResultResponse, fleet: int) -> bool:
     """Whether to show a tenant: a large fleet hides its unchanged tenants."""
@@ -46,27 +58,33 @@ def is_small(fleet: int) -> bool:
 
 
 def tenant_lines(
-    tenant: TenantResultResponse, now: datetime, paint: Palette, columns: int
+    tenant: TenantResultResponse,
+    now: datetime,
+    paint: Palette,
+    columns: int,
+    *,
+    has_excerpts: bool,
 ) -> Iterator[str]:
-    """Yield the result of a tenant."""
+    """Yield the result of a tenant, with excerpts of its manifest or a line per diagnostic."""
     status = tenant["status"]
     title = paint("strong", visible(tenant["tenant"] or str(tenant["file"])))
     title += paint(_STATUS_STYLES.get(status, "dim"), f"  {status}")
     if status == "applied":
         title += paint("dim", f", version {tenant['manifest_version']}")
     yield title
-    yield from _details(tenant, paint)
+    yield from _details(tenant, paint, columns if has_excerpts else None)
     if tenant["schedules"]:
         yield from schedule_lines(tenant["schedules"], now, paint, columns)
     yield ""
 
 
-def _details(tenant: TenantResultResponse, paint: Palette) -> Iterator[str]:
+def _details(tenant: TenantResultResponse, paint: Palette, columns: int | None) -> Iterator[str]:
     if refusal := tenant.get("error"):
         yield paint("error", f"  error[{refusal['code']}] {visible(refusal['message'])}")
-    for found in tenant["diagnostics"]:
-        place = f"{found['file']}:{found['line']}:{found['column']}"
-        yield visible(f"  {found['severity']}[{found['code']}] {place} {found['message']}")
+    if columns is None:
+        yield from diagnostic_lines(tenant["diagnostics"])
+    else:
+        yield from excerpt_lines(tenant["diagnostics"], paint, columns)
     for change in tenant["changes"]:
         yield from _change_lines(change, paint)
     for drift in tenant["drift"]:
@@ -79,9 +97,8 @@ def _change_lines(change: ChangeResponse, paint: Palette) -> Iterator[str]:
     title = paint(action, visible(f"  {_SIGNS[action]} {change['schedule']}"))
     if action == "update" or definition is None:
         yield title
-        for field in change["fields"]:
-            values = f"{_value(change['before'], field)} → {_value(change['after'], field)}"
-            yield visible(f"      {field}: {values}")
+        for field in changed_fields(change):
+            yield visible(f"      {field}")
         return
     timetable = f"{definition['cron_expr']} in {definition['timezone']}"
     yield title + visible(f"  {timetable}, saga {definition['saga_name']}")
@@ -102,21 +119,10 @@ def _drifted(drift: DriftResponse) -> str:
         return "was added outside a manifest"
     if drift["live"] is None:
         return "was deleted outside a manifest"
+    changes = field_changes(drift["applied"], drift["live"], drift["fields"], None)
     return "was changed: " + ", ".join(
-        f"{field} {_value(drift['applied'], field)} → {_value(drift['live'], field)}"
-        for field in drift["fields"]
+        f"{field.key} {field.before} → {field.after}" for field in changes
     )
-
-
-def _value(definition: DefinitionResponse | None, field: str) -> str:
-    if definition is None:
-        return "nothing"
-    column, _, key = field.partition(".")
-    values: dict[str, object] = dict(definition)
-    value = values.get(column)
-    if key and isinstance(value, dict):
-        value = value.get(key)
-    return "nothing" if value is None else str(value)
 
 
 def schedule_lines(
@@ -125,6 +131,26 @@ def schedule_lines(
     """Yield the table of schedules with their next execution, in local time and UTC."""
     rows = [_row(schedule, now) for schedule in schedules]
     return lines(_COLUMNS, rows, paint, columns)
+
+
+def pause_lines(
+    schedules: Sequence[ScheduleResponse], _: datetime, paint: Palette, columns: int
+) -> Iterator[str]:
+    """Yield the table of paused schedules."""
+    rows = [
+        _pause_row(schedule, schedule["paused"]) for schedule in schedules if schedule["paused"]
+    ]
+    return lines(_PAUSES, rows, paint, columns)
+
+
+def _pause_row(schedule: ScheduleResponse, pause: PauseResponse) -> tuple[str, ...]:
+    until = _minute(pause["until"]) if pause["until"] else "resumed"
+    by, reason = pause["by"] or "", pause_text(pause["reason"])
+    return f"  {_name(schedule)}", _minute(pause["at"]), until, by, reason
+
+
+def _minute(time: str) -> str:
+    return f"{datetime.fromisoformat(time).astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
 def _row(schedule: ScheduleResponse, now: datetime) -> tuple[str, str, str, str]:
@@ -154,8 +180,9 @@ def first_execution(schedule: ScheduleResponse) -> datetime | None:
 
 
 def _how_soon(schedule: ScheduleResponse, first: datetime, now: datetime) -> str:
+    # A pause comes first: a short line still shows it.
     pause = schedule["paused"]
-    return in_words(first - now) + (f", {_paused(pause)}" if pause else "")
+    return (f"{_paused(pause)}, " if pause else "") + in_words(first - now)
 
 
 def why_none(schedule: ScheduleResponse) -> str:
@@ -172,7 +199,7 @@ def _paused(pause: PauseResponse) -> str:
     if pause["until"]:
         ends = datetime.fromisoformat(pause["until"]).astimezone(UTC)
         until = f" until {ends:%Y-%m-%d %H:%M %Z}"
-    return visible(f"paused{until} by {pause['by']}: {pause['reason']}")
+    return visible(f"paused: {pause_text(pause['reason'])} (by {pause['by']}{until})")
 
 
 def totals_line(totals: Summary, *, is_applied: bool) -> str:

@@ -1,18 +1,15 @@
 """Diagnostics as text: the source line with a marker under the span."""
 
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import accumulate, takewhile
-from pathlib import Path
 
+from tenantcron.cli.formats.excerpts import SourceText
 from tenantcron.cli.terminal import Palette
-from tenantcron.core.credentials import masked
 from tenantcron.core.words import number_of, visible
 from tenantcron.manifests.diagnostics import Diagnostic, Span
 
 _TAB = "    "
-_NEAR = 5_000
-_HIDDEN = "TC407"
 
 
 def render(
@@ -21,14 +18,13 @@ def render(
     """Yield the lines for the diagnostics of a file; without its content, the file is read."""
     if not diagnostics:
         return
-    lines = _lines(Path(diagnostics[0].file).read_bytes() if content is None else content)
-    secrets = [found.problem.span for found in diagnostics if found.problem.code == _HIDDEN]
+    source = SourceText(diagnostics, content)
     for diagnostic in diagnostics:
         yield from _head(diagnostic, paint)
         span = diagnostic.problem.span
         margin = " " * len(str(span.line))
-        if span.line <= len(lines):
-            line = _masked(_without(secrets, lines[span.line - 1], span.line), span)
+        if span.line <= len(source):
+            line = source.line(span.line, span.column)
             shown, marker = _excerpt(line, span, columns - len(margin) - 3)
             yield paint("place", f"{margin} |")
             yield f"{paint('place', f'{span.line} |')} {shown}"
@@ -55,28 +51,6 @@ def _head(diagnostic: Diagnostic, paint: Palette) -> Iterator[str]:
     place = f"{visible(diagnostic.file)}:{span.line}:{span.column}"
     margin = " " * len(str(span.line))
     yield f"{margin}{paint('place', '-->')} {place} ({diagnostic.rule.name})"
-
-
-def _lines(content: bytes) -> list[str]:
-    text = content.decode(errors="replace").removeprefix("\ufeff")
-    # Not splitlines(): it also splits at characters that YAML and JSON keep inside a line.
-    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-
-
-def _without(secrets: Iterable[Span], line: str, number: int) -> str:
-    """Hide values that look like secrets; other diagnostics may show the same line."""
-    for span in secrets:
-        if span.line <= number <= span.end_line:
-            begin = span.column - 1 if number == span.line else 0
-            end = span.end_column - 1 if number == span.end_line else len(line)
-            line = line[:begin] + "*" * (end - begin) + line[end:]
-    return line
-
-
-def _masked(line: str, span: Span) -> str:
-    """Hide credentials near the span; a line can be a megabyte long."""
-    begin, end = max(0, span.column - _NEAR), span.column + _NEAR
-    return line[:begin] + masked(line[begin:end]) + line[end:]
 
 
 def _excerpt(line: str, span: Span, columns: int) -> tuple[str, str]:
