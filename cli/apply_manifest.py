@@ -5,8 +5,11 @@ import os
 from pathlib import Path
 
 from tenantcron.actor.origin import LONGEST_SOURCE_REF, source_ref
+from tenantcron.cli.clusters.choice import chosen, refuse_actor
+from tenantcron.cli.clusters.targets import ChosenDatabase, ChosenServer
+from tenantcron.cli.environment import using_database
 from tenantcron.cli.report import OutcomeReport
-from tenantcron.cli.sources import configure_sources
+from tenantcron.cli.sources import configure_sources, manifest_paths
 from tenantcron.core.errors import UsageError
 
 _EXAMPLES = """\
@@ -41,7 +44,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Apply the manifests and report the outcome; return 1 if any tenant failed."""
     if bool(arguments.paths) == bool(arguments.plan):
         raise UsageError("give either the manifests to apply or a plan with --plan")
-    report = OutcomeReport("tenantcron apply-manifest", arguments.format, is_wide=arguments.wide)
+    report = OutcomeReport(
+        "tenantcron apply-manifest",
+        arguments.format,
+        is_wide=arguments.wide,
+        has_sources=not arguments.plan,
+    )
     try:
         _report(arguments, report)
     except KeyboardInterrupt:
@@ -53,16 +61,20 @@ def run(arguments: argparse.Namespace) -> int:
 def _report(arguments: argparse.Namespace, report: OutcomeReport) -> None:
     """Apply through a server or in the database; only the latter imports a database driver."""
     ref = _source_ref(arguments.source_ref) or source_ref(os.environ)
-    if arguments.server:
-        from tenantcron.cli import remote  # noqa: PLC0415 -- see above
+    if not arguments.plan:
+        # Ctrl-C may come before the manifests are read; the slow imports follow.
+        report.expect(len(manifest_paths(arguments)))
+    match chosen(arguments):
+        case ChosenServer() as target:
+            from tenantcron.cli import remote  # noqa: PLC0415 -- see above
 
-        if arguments.actor:
-            raise UsageError("--actor cannot be used with --server: the token determines the actor")
-        report.all(remote.apply(arguments, ref))
-        return
-    from tenantcron.cli import reconcile  # noqa: PLC0415 -- see above
+            refuse_actor(arguments.actor)
+            report.all(remote.apply(arguments, ref, target, report))
+        case ChosenDatabase() as database:
+            from tenantcron.cli import reconcile  # noqa: PLC0415 -- see above
 
-    reconcile.apply(arguments, ref, report)
+            with using_database(database):
+                reconcile.apply(arguments, ref, report)
 
 
 def _source_ref(given: str | None) -> str | None:

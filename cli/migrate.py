@@ -3,21 +3,21 @@
 import argparse
 import asyncio
 import json
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tenantcron.cli import migrate_check, migrate_sql
+from tenantcron.cli.clusters.choice import database_only
+from tenantcron.cli.environment import current_settings
 from tenantcron.cli.numbers import number
+from tenantcron.cli.operating import add_database
 from tenantcron.cli.server_identity import unverified_server
 from tenantcron.cli.terminal import Palette
 from tenantcron.core.errors import UsageError
-from tenantcron.core.settings import load_settings
 from tenantcron.core.values import JsonObject
 from tenantcron.core.words import visible
 from tenantcron.migrations.outcome import MigrationOutcome, TenantMigrationState, TenantOutcome
@@ -58,7 +58,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--tenant", metavar="ID", help="print the SQL of this tenant, new or existing"
     )
     parser.add_argument("--schema", metavar="NAME", help="use this schema for a new tenant")
-    parser.set_defaults(run=run)
+    add_database(parser)
+    parser.set_defaults(run=database_only(run))
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -78,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _migrate(concurrency: int) -> MigrationOutcome:
-    settings = load_settings(os.environ, Path.cwd())
+    settings = current_settings()
     if warning := unverified_server(settings):
         print(warning, file=sys.stderr)
     async with open_database(settings) as database:

@@ -5,7 +5,7 @@ import asyncio
 import json
 import sys
 
-from tenantcron.cli.database import current_settings
+from tenantcron.cli.environment import current_settings
 from tenantcron.cli.terminal import Palette
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.core.words import visible

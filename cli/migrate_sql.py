@@ -4,15 +4,16 @@ import argparse
 import asyncio
 import sys
 
-from tenantcron.cli.database import current_settings, refused
+from tenantcron.cli.environment import current_settings
+from tenantcron.cli.responding import declined
 from tenantcron.core.errors import UsageError
+from tenantcron.core.names import tenant_id
 from tenantcron.core.schema_names import schema_name
 from tenantcron.core.settings import Settings
 from tenantcron.core.words import visible
 from tenantcron.migrations.pending import pending_control, pending_tenants
 from tenantcron.store.connection.engine import Database, open_database
 from tenantcron.tenants.errors import TenantError
-from tenantcron.tenants.registry import tenant_id
 from tenantcron.tenants.scripts import tenant_sql
 
 _NOTHING = "-- There is nothing to migrate."
@@ -25,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         return asyncio.run(_run(arguments, current_settings()))
     except TenantError as error:
-        return refused(error)
+        return declined(error)
 
 
 async def _run(arguments: argparse.Namespace, settings: Settings) -> int:

@@ -3,6 +3,9 @@
 import argparse
 from pathlib import Path
 
+from tenantcron.cli.clusters.choice import chosen
+from tenantcron.cli.clusters.targets import ChosenDatabase, ChosenServer
+from tenantcron.cli.environment import using_database
 from tenantcron.cli.report import OutcomeReport
 from tenantcron.cli.sources import configure_sources
 
@@ -41,11 +44,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _report(arguments: argparse.Namespace, report: OutcomeReport) -> None:
     """Plan on a server or in the database; only the latter imports a database driver."""
-    if arguments.server:
-        from tenantcron.cli import remote  # noqa: PLC0415 -- see above
+    match chosen(arguments):
+        case ChosenServer() as target:
+            from tenantcron.cli import remote  # noqa: PLC0415 -- see above
 
-        report.all(remote.plan(arguments))
-        return
-    from tenantcron.cli import reconcile  # noqa: PLC0415 -- see above
+            report.all(remote.plan(arguments, target))
+        case ChosenDatabase() as database:
+            from tenantcron.cli import reconcile  # noqa: PLC0415 -- see above
 
-    reconcile.plan(arguments, report)
+            with using_database(database):
+                reconcile.plan(arguments, report)

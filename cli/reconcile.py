@@ -11,7 +11,9 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from tenantcron.cli.database import acting, current_settings, with_database
+from tenantcron.cli.database import acting, with_database
+from tenantcron.cli.environment import current_settings
+from tenantcron.cli.formats.policies_text import policies_as_json
 from tenantcron.cli.report import OutcomeReport, progress
 from tenantcron.cli.sources import manifest_paths, read_manifests
 from tenantcron.manifests.files import ManifestFile, Policies, read_files
@@ -33,29 +35,34 @@ from tenantcron.tenants.creation import create_tenant
 
 _NO_RULES = Rules()
 _Keep = Callable[[ReconcileOutcome], None]
-_Prepare = Callable[[Database, argparse.Namespace, Spool], Awaitable[None]]
+_Prepare = Callable[[Database, Policies, Spool], Awaitable[None]]
 
 
 def plan(arguments: argparse.Namespace, report: OutcomeReport) -> None:
     """Plan, and save the plan if requested."""
     paths, rules = manifest_paths(arguments), _rules(arguments)
+    policies = Policies(arguments.policy)
+    manifests = read_manifests(arguments, paths, policies)
 
     async def work(database: Database) -> None:
-        with Spool() as spool, closing(await _writer(database, arguments, rules)) as writer:
-            await _prepare(database, len(paths), read_manifests(arguments, paths), spool.add)
+        with (
+            Spool() as spool,
+            closing(await _writer(database, arguments, rules, policies)) as writer,
+        ):
+            await _prepare(database, len(paths), manifests, spool.add)
+            report.checked_with(policies_as_json(policies.used))
             outcomes = _keep_each(plan_each(database, spool, rules), writer.add)
-            await _report(database, "Planning", outcomes, len(spool), report)
+            await _report(await _now(database), "Planning", outcomes, len(spool), report)
             writer.finish()
 
     with_database(work)
 
 
 async def _writer(
-    database: Database, arguments: argparse.Namespace, rules: Rules
+    database: Database, arguments: argparse.Namespace, rules: Rules, policies: Policies
 ) -> PlanWriter | NoPlan:
     if not arguments.out:
         return NoPlan()
-    policies = Policies(arguments.policy)
 
     def read(file: Path) -> ManifestFile:
         return next(read_files([file], policies, arguments.tenant))
@@ -68,13 +75,14 @@ def apply(arguments: argparse.Namespace, source_ref: str | None, report: Outcome
     """Apply manifests or a saved plan."""
     if arguments.plan:
         with saved_plan(arguments.plan, plan_keys(current_settings())) as saved:
+            report.expect(len(saved))
             _apply(arguments, source_ref, report, saved.rules, partial(_prepare_saved, saved))
         return
     paths = manifest_paths(arguments)
-    manifests = partial(read_manifests, arguments, paths)
 
-    async def prepare_files(database: Database, _: argparse.Namespace, spool: Spool) -> None:
-        await _prepare(database, len(paths), manifests(), spool.add)
+    async def prepare_files(database: Database, policies: Policies, spool: Spool) -> None:
+        manifests = read_manifests(arguments, paths, policies)
+        await _prepare(database, len(paths), manifests, spool.add)
 
     _apply(arguments, source_ref, report, _NO_RULES, prepare_files)
 
@@ -87,16 +95,22 @@ def _apply(
     prepare: _Prepare,
 ) -> None:
     rules = _rules(arguments, reviewed)
-    applier = _applier(arguments, rules, source_ref)
+    applier, policies = _applier(arguments, rules, source_ref), Policies(arguments.policy)
 
     async def work(database: Database) -> None:
         with Spool() as spool:
-            await prepare(database, arguments, spool)
+            await prepare(database, policies, spool)
+            report.checked_with(policies_as_json(policies.used))
             report.expect(len(spool))
-            title, outcomes = "Applying", apply_each(applier(database), spool, report.finished)
+            now = await _now(database)
+
+            def finished(outcome: ReconcileOutcome) -> None:
+                report.finished(now, tenant_answer(outcome, now))
+
+            title, outcomes = "Applying", apply_each(applier(database), spool, finished)
             if arguments.dry_run:
                 title, outcomes = "Planning", plan_each(database, spool, rules)
-            await _report(database, title, outcomes, len(spool), report)
+            await _report(now, title, outcomes, len(spool), report)
 
     with_database(work)
 
@@ -139,23 +153,22 @@ async def _prepare(
 
 
 async def _prepare_saved(
-    saved: SavedPlan, database: Database, arguments: argparse.Namespace, spool: Spool
+    saved: SavedPlan, database: Database, policies: Policies, spool: Spool
 ) -> None:
     """Check the manifests of a plan again, with the current policy."""
     saved.require_made_from(await identity(database))
-    manifests = saved.manifests(Policies(arguments.policy))
-    await _prepare(database, len(saved), manifests, keep_reviewed(saved, spool))
+    await _prepare(database, len(saved), saved.manifests(policies), keep_reviewed(saved, spool))
 
 
 async def _report(
-    database: Database,
+    now: datetime,
     title: str,
     outcomes: AsyncIterator[ReconcileOutcome],
     fleet: int,
     report: OutcomeReport,
 ) -> None:
     """Report outcomes one by one; next executions are computed from the database's time."""
-    now, totals = await _now(database), total(())
+    totals = total(())
     report.begin(now, fleet)
     with progress(title, fleet, is_hidden=report.is_json) as step:
         async for outcome in outcomes:

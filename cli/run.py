@@ -2,19 +2,21 @@
 
 import argparse
 import asyncio
-import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 
 from tenantcron.actor.logs import add_actor
+from tenantcron.cli.clusters.choice import database_only
 from tenantcron.cli.database import loop_factory, migrated_database
+from tenantcron.cli.environment import current_settings
 from tenantcron.cli.login_rights import warn_of_excess_rights
+from tenantcron.cli.operating import add_database
 from tenantcron.cli.server_identity import warn_of_unverified_server
 from tenantcron.core.durations import parse_duration
 from tenantcron.core.egress import read_url
@@ -22,14 +24,18 @@ from tenantcron.core.errors import UsageError
 from tenantcron.core.logs import configure_logs
 from tenantcron.core.memory import can_measure, collect_rarely
 from tenantcron.core.names import NAME_EXPECTED, is_name
+from tenantcron.core.requirements import SAGA, TargetKind
 from tenantcron.core.setting_readers import whole_number
 from tenantcron.core.settings import (
     MOST_PORTS,
     HandlerRole,
     Settings,
     has_keys,
-    load_settings,
 )
+from tenantcron.events.opening import NamedBus, open_bus
+from tenantcron.events.outbox import Outbox
+from tenantcron.events.publisher import BusPublisher
+from tenantcron.events.webhooks.requests import WebhookSender
 from tenantcron.manifests.language.targets import check_default_target
 from tenantcron.manifests.policy import Policy, policy_in
 from tenantcron.provider.plugins import load_providers
@@ -37,15 +43,15 @@ from tenantcron.provider.protocol import ScheduleProvider
 from tenantcron.provider.schedule_limits import BoundedProvider, Bounds, revisit
 from tenantcron.provider.static import static_provider
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.scheduler.events.outbox import Outbox
-from tenantcron.scheduler.events.webhooks import WebhookSender
 from tenantcron.scheduler.replica.exits import Exit
 from tenantcron.scheduler.replica.lock_waits import LockWatch
 from tenantcron.scheduler.replica.replica_loops import ReplicaRun
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.replica.shutdown import LONGEST_STOP
+from tenantcron.scheduler.steps.definitions import Definitions
 from tenantcron.scheduler.steps.deliver import Deliveries, begun_in
 from tenantcron.scheduler.steps.execute import Executor
+from tenantcron.scheduler.steps.hand_over import HandOvers
 from tenantcron.scheduler.steps.handler_connections import WARM, HandlerConnections
 from tenantcron.scheduler.steps.handler_logins import HandlerLogins
 from tenantcron.scheduler.steps.idempotency_retention import Retention
@@ -53,13 +59,20 @@ from tenantcron.scheduler.tokens.token_minting import Minter
 from tenantcron.store.connection.handler_transactions import HandlerTransactions
 from tenantcron.store.embedded.ending import end_after, end_at_once
 from tenantcron.targets.authorising import Authoriser
-from tenantcron.targets.capabilities import Capabilities, CapabilityLimits, capabilities
-from tenantcron.targets.http import HttpClient
-from tenantcron.targets.isolation.forkserver import Forkserver
-from tenantcron.targets.isolation.isolated import isolate, wants_processes
+from tenantcron.targets.capabilities import (
+    Capabilities,
+    CapabilityLimits,
+    ServedKinds,
+    capabilities,
+)
+from tenantcron.targets.contract import RunnerServices, TargetRunner
+from tenantcron.targets.http.client import HttpClient
+from tenantcron.targets.kinds import installed, open_runner
 from tenantcron.targets.output import keep_line
 from tenantcron.targets.owner_check import OwnerCheck
-from tenantcron.targets.registry import Handlers, load_handlers
+from tenantcron.targets.python.isolation.forkserver import Forkserver
+from tenantcron.targets.python.isolation.isolated import isolate, wants_processes
+from tenantcron.targets.python.registry import Handlers, load_handlers
 from tenantcron.targets.tracing import Tracing, tracing
 from tenantcron.tenants.source.follow import Follower
 from tenantcron.tenants.source.reading import TenantSource, tenant_source
@@ -97,7 +110,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--only", action="append", default=[], metavar="PATTERN", help="run only saga:PATTERN"
     )
     parser.add_argument(
-        "--targets", action="append", metavar="KIND", help="call these targets: http, or none"
+        "--targets", action="append", metavar="KIND", help="serve these targets: http, or none"
     )
     parser.add_argument("--policy", type=Path, metavar="FILE", help="use this tenantcron.toml")
     parser.add_argument(
@@ -114,7 +127,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     until = parser.add_mutually_exclusive_group()
     until.add_argument("--once", action="store_true", help="run what is due now, then stop")
     until.add_argument("--for", dest="span", metavar="TIME", help="stop after TIME, such as 8h")
-    parser.set_defaults(run=run)
+    add_database(parser)
+    parser.set_defaults(run=database_only(run))
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -127,17 +141,29 @@ def run(arguments: argparse.Namespace) -> int:
     plugged_in = load_providers(settings.providers)
     _check_keys(settings)
     _check_memory(settings)
+    bus = open_bus(settings)
     policy = policy_in(settings.folder, arguments.policy)
     own = _capabilities(handlers, policy, arguments)
     # After the handlers, which may set up tracing.
     spans = tracing()
     caller = _caller(policy, settings, spans)
+    runners = _runners(own, caller, spans, settings)
     configure_logs(settings, sys.stderr, add_actor, keep_line)
     collect_rarely()
     authoriser = _authoriser(settings, policy, handlers, caller)
     with _isolated(handlers, arguments.handlers, settings) as handlers:
         parts = Parts(
-            settings, handlers, policy, caller, authoriser, spans, own, source, plugged_in
+            settings,
+            handlers,
+            policy,
+            caller,
+            authoriser,
+            spans,
+            own,
+            source,
+            plugged_in,
+            runners,
+            bus,
         )
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             return runner.run(_serve(parts, once=arguments.once, span=span))
@@ -156,6 +182,8 @@ class Parts:
     capabilities: Capabilities
     source: TenantSource | None = None
     plugged_in: tuple[ScheduleProvider, ...] = ()
+    runners: Mapping[str, TargetRunner] = field(default_factory=dict)
+    bus: NamedBus | None = None
 
 
 def _capabilities(
@@ -166,12 +194,27 @@ def _capabilities(
     if faults:
         raise UsageError("\n".join(["the default_target of the policy is not valid", *faults]))
     targets = None if arguments.targets is None else tuple(arguments.targets)
-    return capabilities(
-        handlers,
-        CapabilityLimits(tuple(arguments.only), targets),
-        calls_targets=policy.calls_hosts,
-        has_default_target=policy.default_target is not None,
+    limits = CapabilityLimits(tuple(arguments.only), targets)
+    return capabilities(handlers, limits, _served_kinds(policy)).with_limits(policy.rate_limits)
+
+
+def _served_kinds(policy: Policy) -> ServedKinds:
+    default = policy.default_target
+    http = (TargetKind.HTTP.value,)
+    return ServedKinds(
+        known=(*http, *policy.target_kinds),
+        usable=(*(http if policy.calls_hosts else ()), *installed(policy.target_kinds)),
+        default=None if default is None else default.kind,
     )
+
+
+def _runners(
+    own: Capabilities, caller: HttpClient, spans: Tracing | None, settings: Settings
+) -> dict[str, TargetRunner]:
+    """Open the runners of the kinds that this replica serves."""
+    services = RunnerServices(caller, spans, settings)
+    kinds = (named for named in own.named if not named.startswith(SAGA))
+    return {kind: open_runner(kind, services) for kind in kinds}
 
 
 @contextmanager
@@ -188,7 +231,7 @@ def _isolated(handlers: Handlers, modules: Sequence[str], settings: Settings) ->
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
-    settings = load_settings(os.environ, Path.cwd())
+    settings = current_settings()
     if arguments.metrics_host is not None:
         settings = replace(settings, metrics_host=arguments.metrics_host)
     if arguments.metrics_port is not None:
@@ -265,15 +308,22 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> int:
             database,
             settings,
             capabilities=parts.capabilities,
+            definitions=Definitions(limited_hosts=policy.rate_limits),
             retention=retention,
             tracing=parts.tracing,
+            rate_limits=policy.rate_limits,
+            quotas=policy.quotas,
+            weights=policy.weights,
         )
         uses_roles = settings.handler_role is HandlerRole.TENANT
         logins = HandlerLogins(database) if uses_roles else None
         transactions = HandlerTransactions(database.target, logins)
         roles = policy.roles.get(settings.service, ())
         tokens = Minter(database, settings, roles=roles)
-        deliveries = Deliveries(parts.caller, policy, begun_in(database, replica.clock), tokens)
+        hand_overs = HandOvers(database, tokens, settings.callback_url, replica.clock)
+        deliveries = Deliveries(
+            parts.runners, policy, begun_in(database, replica.clock), tokens, hand_overs
+        )
         executor = Executor(
             parts.handlers,
             HandlerConnections(transactions),
@@ -285,10 +335,17 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> int:
         )
         await revisit(database, _bounds(policy))
         providers = _providers(parts)
-        outbox = Outbox(replica, WebhookSender(parts.caller, policy.allowed_secrets))
+        outbox = Outbox(replica.event_delivery, WebhookSender(parts.caller, policy.allowed_secrets))
         follower = _follower(replica, parts.source)
         work = ReplicaRun(
-            replica, executor, providers, outbox, follower, default_target=policy.default_target
+            replica,
+            executor,
+            providers,
+            outbox,
+            follower,
+            default_target=policy.default_target,
+            publisher=BusPublisher(replica.event_delivery, parts.bus) if parts.bus else None,
+            runners=parts.runners,
         )
         _stop_on_signals(work, settings.drain)
         if span is not None:
@@ -298,6 +355,8 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> int:
                 await (work.run_once() if once else work.run())
         finally:
             await transactions.close()
+            for runner in parts.runners.values():
+                await runner.close()
             await parts.caller.close()
     return Exit.OUT_OF_MEMORY if work.is_too_large else 0
 

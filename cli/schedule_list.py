@@ -7,53 +7,87 @@ until the end, because the JSON output lists them last.
 
 import argparse
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Protocol
 
-from tenantcron.cli.database import refused, with_database
-from tenantcron.cli.formats.outcomes_text import schedule_lines
-from tenantcron.cli.operating import scope
+from tenantcron.cli.clusters.choice import with_cluster
+from tenantcron.cli.clusters.cluster import ClusterAccess, TenantSchedules
+from tenantcron.cli.formats.listings import listing_writer
+from tenantcron.cli.formats.outcomes_text import (
+    ScheduleTable,
+    first_execution,
+    pause_lines,
+    schedule_lines,
+)
+from tenantcron.cli.operating import add_cluster, add_format, add_tenant, future, scope
 from tenantcron.cli.pipes import reader_may_leave
+from tenantcron.cli.responding import declined, resolved
 from tenantcron.cli.tables import columns_available
-from tenantcron.cli.tenant_list import tenant_pages
 from tenantcron.cli.terminal import Palette
-from tenantcron.core.errors import UsageError
-from tenantcron.core.json_stream import JsonStream
+from tenantcron.cli.watching import add_watch, repeated
+from tenantcron.core.errors import DeclinedError, UsageError
 from tenantcron.core.names import TenantId
 from tenantcron.core.words import visible
-from tenantcron.reconciler.outcome import all_schedules
-from tenantcron.reconciler.state import LiveState, read_states
-from tenantcron.scheduler.inspect.schedule_status import UnknownError, existing_tenant
-from tenantcron.service.responses.outcomes import schedule
-from tenantcron.store.connection.engine import Database
-from tenantcron.store.connection.times import database_time
-from tenantcron.store.rows import provided_cursors, schedule_cursors
-from tenantcron.store.rows.schedule_cursors import CursorRow
+from tenantcron.service.responses.shapes import ScheduleResponse
 
-TENANTS_A_PAGE = 300
 
-# Cursors of schedules that no manifest declares.
-Provided = Sequence[CursorRow]
+@dataclass(frozen=True, slots=True)
+class ListedSchedules:
+    """Filters of a list; None and False match all."""
+
+    until: datetime | None
+    is_paused: bool
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it can drop a schedule."""
+        return self.until is not None or self.is_paused
+
+    def matching(self, schedules: Sequence[ScheduleResponse]) -> Sequence[ScheduleResponse]:
+        """Return the schedules to list."""
+        return [schedule for schedule in schedules if self._matches(schedule)]
+
+    def _matches(self, schedule: ScheduleResponse) -> bool:
+        if self.is_paused and schedule["paused"] is None:
+            return False
+        if self.until is None:
+            return True
+        first = first_execution(schedule)
+        return first is not None and first < self.until
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add_tenant(parser)
+    words = "list those that fire before TIME, such as 2h or 18:00"
+    parser.add_argument("--until", metavar="TIME", type=future, help=words)
+    words = "list paused schedules, with the reason"
+    parser.add_argument("--paused", action="store_true", help=words)
+    add_cluster(parser)
+    add_format(parser, has_table=True, listing="schedules")
+    add_watch(parser)
+    parser.set_defaults(run=run)
 
 
 class ScheduleListWriter(Protocol):
     """Writes a list of schedules, tenant by tenant."""
 
-    def tenant(self, tenant: TenantId, state: LiveState, provided: Provided) -> None:
-        """Write the schedules of a tenant, with those that no manifest declares."""
+    def tenant(self, found: TenantSchedules) -> None:
+        """Write the schedules of a tenant."""
 
-    def end(self) -> None:
+    def end(self, *, is_filtered: bool) -> None:
         """Finish the list after the last tenant."""
 
 
 def run(arguments: argparse.Namespace) -> int:
     """List schedules; return 1 if the schema of a tenant cannot be read."""
-    kind: Callable[[datetime], ScheduleListWriter] = _JsonList
+    kind: Callable[[datetime], ScheduleListWriter] = partial(_ItemList, arguments.format)
     if arguments.format == "text":
-        kind = partial(_TextList, columns_available(is_wide=arguments.wide))
+        table = pause_lines if arguments.paused else schedule_lines
+        kind = partial(_TextList, table, columns_available(is_wide=arguments.wide))
 
     tenant, name = scope(arguments)
     if name is not None:
@@ -61,92 +95,83 @@ def run(arguments: argparse.Namespace) -> int:
             f"a list covers all schedules of a tenant: use `schedule show {tenant}/{name}`"
         )
 
-    async def work(database: Database) -> int:
-        async with database.transaction() as connection:
-            if tenant is not None:
-                await existing_tenant(connection, tenant)
-            now = await database_time(connection)
-        return await _write(partial(kind, now), database, tenant)
+    async def work(cluster: ClusterAccess) -> int:
+        until = await resolved(cluster, arguments.until)
+        return await _write(kind, cluster, tenant, ListedSchedules(until, arguments.paused))
 
     try:
-        return with_database(work)
-    except UnknownError as error:
-        return refused(error)
+        return with_cluster(arguments, repeated(arguments, work))
+    except DeclinedError as error:
+        return declined(error)
 
 
 async def _write(
-    begin: Callable[[], ScheduleListWriter], database: Database, only: TenantId | None
+    kind: Callable[[datetime], ScheduleListWriter],
+    cluster: ClusterAccess,
+    only: TenantId | None,
+    filters: ListedSchedules,
 ) -> int:
-    broken = False
+    broken, writer = False, None
+    pages, now = cluster.schedules.pages(only), await cluster.now()
+    # An unknown tenant is reported before anything is printed. The default is not an empty
+    # tuple: for that, CPython 3.11 raises a SystemError at the end of the pages.
+    first = await anext(pages, None)
     with reader_may_leave():
         # Inside the block: the first line can already fail if the reader is gone.
-        writer = begin()
-        async for page in _pages(database, only):
-            async with database.transaction() as connection:
-                provided = await provided_cursors.of_tenants(connection, page)
-                faults = await schedule_cursors.faults(connection, page)
-            for tenant, state in (await read_states(database, page)).items():
-                broken = broken or state.broken is not None
-                held = replace(state, faults=faults.get(tenant, {}))
-                writer.tenant(tenant, held, provided.get(tenant, ()))
+        writer = kind(now)
+        page = first
+        while page:
+            for found in page:
+                broken = broken or found.error is not None
+                shown = replace(found, schedules=filters.matching(found.schedules))
+                if shown.schedules or shown.error or not filters.is_set:
+                    writer.tenant(shown)
             # Show the page while the next one is read.
             sys.stdout.flush()
-        writer.end()
+            page = await anext(pages, None)
+        writer.end(is_filtered=filters.is_set)
     return int(broken)
-
-
-async def _pages(database: Database, only: TenantId | None) -> AsyncIterator[Sequence[TenantId]]:
-    """Yield the ids of tenants, page by page."""
-    if only is not None:
-        yield [only]
-        return
-    async for page in tenant_pages(database, TENANTS_A_PAGE):
-        yield [row.id for row in page]
 
 
 class _TextList:
     """Writes a table per tenant."""
 
-    def __init__(self, columns: int, now: datetime) -> None:
+    def __init__(self, table: ScheduleTable, columns: int, now: datetime) -> None:
+        self._table = table
         self._now = now
         self._paint = Palette(sys.stdout)
         self._width = columns
         self._tenants = 0
 
-    def tenant(self, tenant: TenantId, state: LiveState, provided: Provided) -> None:
+    def tenant(self, found: TenantSchedules) -> None:
         self._tenants += 1
-        print(self._paint("strong", tenant))
-        if state.broken:
-            print(self._paint("error", visible(f"  cannot be read: {state.broken}")))
-        if state.live or provided:
-            live = [schedule(found) for found in all_schedules(state, provided, self._now)]
-            for line in schedule_lines(live, self._now, self._paint, self._width):
+        print(self._paint("strong", found.tenant))
+        if found.error:
+            print(self._paint("error", visible(f"  cannot be read: {found.error}")))
+        if found.schedules:
+            for line in self._table(found.schedules, self._now, self._paint, self._width):
                 print(line)
-        elif not state.broken:
+        elif not found.error:
             print("  no schedules")
 
-    def end(self) -> None:
+    def end(self, *, is_filtered: bool) -> None:
         if not self._tenants:
-            print("no tenants yet: `tenantcron tenant create ID`")
+            none = "no tenants yet: `tenantcron tenant create ID`"
+            print("no schedules match" if is_filtered else none)
 
 
-class _JsonList:
-    """Writes all schedules, then the tenants whose schema cannot be read."""
+class _ItemList:
+    """Writes all schedules for programs, then the tenants whose schema cannot be read."""
 
-    def __init__(self, now: datetime) -> None:
-        self._now = now
+    def __init__(self, output_format: str, _: datetime) -> None:
         self._failed: list[dict[str, str]] = []
-        self._stream = JsonStream(sys.stdout)
-        self._stream.open_list("schedules")
+        self._listing = listing_writer(output_format, "schedules")
 
-    def tenant(self, tenant: TenantId, state: LiveState, provided: Provided) -> None:
-        if state.broken:
-            self._failed.append({"tenant": tenant, "error": state.broken})
-        for live in all_schedules(state, provided, self._now):
-            self._stream.item({"tenant": tenant, **schedule(live)})
+    def tenant(self, found: TenantSchedules) -> None:
+        if found.error:
+            self._failed.append({"tenant": found.tenant, "error": found.error})
+        for schedule in found.schedules:
+            self._listing.item({"tenant": found.tenant, **schedule})
 
-    def end(self) -> None:
-        self._stream.close_list()
-        self._stream.value("failed", self._failed)
-        self._stream.close()
-        print()
+    def end(self, *, is_filtered: bool) -> None:  # noqa: ARG002 -- an empty list needs no words
+        self._listing.end({"failed": self._failed})

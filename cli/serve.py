@@ -5,14 +5,17 @@ import asyncio
 import sys
 
 from tenantcron.actor.logs import add_actor
+from tenantcron.cli.clusters.choice import database_only
 from tenantcron.cli.database import loop_factory, migrated_database
+from tenantcron.cli.environment import current_settings
 from tenantcron.cli.login_rights import warn_of_excess_rights
 from tenantcron.cli.numbers import number
-from tenantcron.cli.operating import settings
+from tenantcron.cli.operating import add_database
 from tenantcron.cli.server_identity import warn_of_unverified_server
 from tenantcron.core.errors import UsageError
 from tenantcron.core.logs import configure_logs
 from tenantcron.core.memory import collect_rarely
+from tenantcron.store.connection.read_replica import watched_replica
 
 try:
     from tenantcron.api.serving import Address, open_service, serve
@@ -47,13 +50,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="serve callers without a token; loopback addresses only",
     )
-    parser.set_defaults(run=run)
+    add_database(parser)
+    parser.set_defaults(run=database_only(run))
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until stopped."""
     address = Address(arguments.host, arguments.port, arguments.anonymous)
-    configure_logs(settings(), sys.stderr, add_actor)
+    configure_logs(current_settings(), sys.stderr, add_actor)
     collect_rarely()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve(address))
@@ -61,9 +65,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _serve(address: Address) -> None:
-    found = settings()
+    found = current_settings()
     warn_of_unverified_server(found)
     async with migrated_database(found.api_timeout) as database:
         await warn_of_excess_rights(database, found, "tenantcron_operate")
-        service = await open_service(database, found, anonymous=address.anonymous)
-        await serve(create_app(service), service, address)
+        url = found.read_database_url
+        async with watched_replica(url, database, found.api_timeout) as replica:
+            service = await open_service(
+                database, found, anonymous=address.anonymous, read_replica=replica
+            )
+            await serve(create_app(service), service, address)

@@ -1,36 +1,27 @@
 """`tenantcron tenant`: manages tenants."""
 
 import argparse
-import json
 import sys
-from collections.abc import Sequence
 
 from rich.console import Console
 
 from tenantcron.cli import tenant_list, tenant_refresh
+from tenantcron.cli.clusters.cluster import ClusterAccess
 from tenantcron.cli.columns import Column
-from tenantcron.cli.database import acting, current_settings, refused, with_database
-from tenantcron.cli.formats.tenants_text import cells, columns
+from tenantcron.cli.formats.tenants_text import QUOTA_COLUMNS, cells, columns, quota_rows
 from tenantcron.cli.numbers import DEFAULT, limit
-from tenantcron.cli.operating import add_actor, add_format
-from tenantcron.cli.tables import output, print_table
+from tenantcron.cli.operating import add_actor, add_cluster, add_format
+from tenantcron.cli.responding import CommandResult, respond
+from tenantcron.cli.tables import print_table
+from tenantcron.cli.watching import add_watch
 from tenantcron.core.errors import UsageError
 from tenantcron.core.labels import read_changes
+from tenantcron.core.names import tenant_id
+from tenantcron.core.quotas import parse_quota
 from tenantcron.core.schema_names import schema_name
-from tenantcron.core.values import JsonObject, JsonValue
+from tenantcron.core.tenant_limits import LIMIT_RANGES
 from tenantcron.core.words import visible
-from tenantcron.service.responses.tenants import tenant_as_json
-from tenantcron.store.connection.engine import Database
-from tenantcron.store.rows.identities import IdentityRow
-from tenantcron.store.rows.tenants import HIGHEST_LIMIT, LOWEST_LIMITS, TenantLimits, TenantRow
-from tenantcron.tenants.errors import TenantError
-from tenantcron.tenants.registry import (
-    Registry,
-    find_identities,
-    find_kept,
-    find_tenant,
-    tenant_id,
-)
+from tenantcron.service.responses.shapes import TenantResponse
 
 _EXAMPLES = """\
 examples:
@@ -41,10 +32,17 @@ examples:
   tenantcron tenant suspend acme --reason "unpaid since October"
   tenantcron tenant refresh --check                  compare with the platform's registry
   tenantcron tenant set acme --max-schedules 50      `default` restores the platform's limit
+  tenantcron tenant set acme --weight 3              three times the share of scarce slots
+  tenantcron tenant set acme --quota pending_tasks=20000 --quota stored_bytes=4GiB
   tenantcron tenant deprovision acme --reason "contract ended" --drop-schema --confirm acme
 """
 
 
+_LIMITS = {
+    "max_schedules": "set this limit",
+    "max_concurrent": "set this limit",
+    "weight": "set the share of scarce slots",
+}
 _IDENTITY = tuple(map(Column, ("identity", "role", "status")))
 # An adopted schema is never dropped, nor is a schema with other objects.
 _DROPPED = "drop tenantcron's tables, and the schema if it is empty then"
@@ -59,18 +57,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for name, work in _ACTIONS.items():
         action = actions.add_parser(name, help=work.__doc__, description=work.__doc__)
         if name != "list":
-            action.add_argument("id", metavar="ID", type=str, help="tenant id")
+            form = "ID" if name == "create" else "TENANT"
+            action.add_argument("id", metavar=form, type=tenant_id, help="tenant id")
         if name == "create":
             help_text = "adopt this schema (default: by schema_pattern)"
-            action.add_argument("--schema", metavar="NAME", type=str, help=help_text)
+            action.add_argument("--schema", metavar="NAME", type=schema_name, help=help_text)
         if name in ("create", "set"):
-            for column, lowest in LOWEST_LIMITS.items():
+            for column, (lowest, highest) in LIMIT_RANGES.items():
                 option = f"--{column.replace('_', '-')}"
-                read = limit(lowest, HIGHEST_LIMIT)
-                words = f"set this limit: {lowest} to {HIGHEST_LIMIT}, or {DEFAULT}"
+                read = limit(lowest, highest)
+                words = f"{_LIMITS[column]}: {lowest} to {highest}, or {DEFAULT}"
                 action.add_argument(
                     option, metavar="N", type=read, default=argparse.SUPPRESS, help=words
                 )
+            action.add_argument(
+                "--quota",
+                metavar="NAME=N",
+                action="append",
+                default=[],
+                help=f"set a quota, or restore it with NAME={DEFAULT}",
+            )
         _add_labels(action, name)
         if name in ("suspend", "resume", "deprovision"):
             required = name != "resume"
@@ -83,8 +89,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
             action.add_argument("--confirm", metavar="ID", help="repeat the id to drop tables")
         if name not in ("list", "show"):
             add_actor(action)
-        add_format(action, has_table=True)
-        action.set_defaults(run=tenant_list.run if name == "list" else run, work=work)
+        add_cluster(action)
+        add_format(action, has_table=True, listing="tenants" if name == "list" else None)
+        if name in ("list", "show"):
+            add_watch(action)
+        run = tenant_list.run if name == "list" else respond
+        action.set_defaults(run=run, work=work, removes=name == "deprovision")
 
 
 def _add_labels(action: argparse.ArgumentParser, name: str) -> None:
@@ -99,97 +109,82 @@ def _add_labels(action: argparse.ArgumentParser, name: str) -> None:
         action.add_argument("labels", metavar="KEY=VALUE|KEY-", nargs="+", type=str, help=words)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Run the action and show its tenants."""
-    if "id" in arguments:
-        arguments.id = tenant_id(arguments.id)
-
-    async def work(database: Database) -> tuple[Sequence[TenantRow], list[IdentityRow]]:
-        found: Sequence[TenantRow] = await arguments.work(database, arguments)
-        is_shown = arguments.work is _show_tenant
-        await _report_kept_objects(database, arguments, found)
-        return found, await find_identities(database, arguments.id) if is_shown else []
-
-    try:
-        rows, identities = with_database(work)
-    except TenantError as error:
-        return refused(error)
-    if arguments.format == "json":
-        tenants = [{**tenant_as_json(row), **_identities_as_json(identities)} for row in rows]
-        print(json.dumps({"tenants": tenants}, indent=2))
-    else:
-        console = output(is_wide=arguments.wide)
-        _show(rows, console)
-        if arguments.work is _show_tenant:
-            _show_schema(rows[0])
-        _show_identities(identities, console)
-    return 0
-
-
 def _reason(text: str) -> str:
     return visible(text)
 
 
-def _limits(arguments: argparse.Namespace) -> TenantLimits:
-    limits = TenantLimits()
-    if "max_schedules" in arguments:
-        limits["max_schedules"] = arguments.max_schedules
-    if "max_concurrent" in arguments:
-        limits["max_concurrent"] = arguments.max_concurrent
-    return limits
+def _limits(arguments: argparse.Namespace) -> dict[str, int | None]:
+    given = vars(arguments)
+    return {name: given[name] for name in LIMIT_RANGES if name in given}
 
 
-async def _create(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
+def _quotas(arguments: argparse.Namespace) -> dict[str, int | None]:
+    return dict(map(parse_quota, arguments.quota))
+
+
+async def _create(cluster: ClusterAccess, arguments: argparse.Namespace) -> CommandResult:
     """create a tenant, with a new schema or an adopted one"""
-    registry = Registry(database, acting(arguments.actor))
-    schema = None if arguments.schema is None else schema_name(arguments.schema)
     labels = read_changes(arguments.label, removing=False)
-    pattern = current_settings().schema_pattern
-    limits = _limits(arguments)
-    created = await registry.create(
-        arguments.id, limits, labels=labels, schema=schema, pattern=pattern
-    )
-    return [created]
+    limits, quotas = _limits(arguments), _quotas(arguments)
+    done = await cluster.tenants.create(arguments.id, limits, quotas, labels, arguments.schema)
+    return _result(done)
 
 
-async def _show_tenant(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
-    """show a tenant and its system identities"""
-    return [await find_tenant(database, arguments.id)]
+async def _show_tenant(cluster: ClusterAccess, arguments: argparse.Namespace) -> CommandResult:
+    """show a tenant, its quotas and its system identities"""
+    tenant = await cluster.tenants.show(arguments.id)
+    adopted = " (adopted)" if tenant["schema_adopted"] else ""
+    identities = tenant.get("identities", [])
+
+    def show(console: Console) -> None:
+        _print(tenant, console)
+        print(f"schema: {visible(tenant['schema'])}{adopted}")
+        print()
+        print_table(console, QUOTA_COLUMNS, quota_rows(tenant))
+        if identities:
+            print()
+            rows = [(row["id"], row["role"], row["status"]) for row in identities]
+            print_table(console, _IDENTITY, rows)
+
+    return CommandResult({"tenants": [tenant]}, show)
 
 
-async def _suspend(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
+async def _suspend(cluster: ClusterAccess, arguments: argparse.Namespace) -> CommandResult:
     """suspend a tenant: its schedules start nothing"""
-    registry = Registry(database, acting(arguments.actor))
-    return [await registry.suspend(arguments.id, arguments.reason)]
+    return _result(await cluster.tenants.suspend(arguments.id, arguments.reason))
 
 
-async def _resume(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
+async def _resume(cluster: ClusterAccess, arguments: argparse.Namespace) -> CommandResult:
     """resume a suspended tenant"""
-    registry = Registry(database, acting(arguments.actor))
-    return [await registry.resume(arguments.id, arguments.reason)]
+    return _result(await cluster.tenants.resume(arguments.id, arguments.reason))
 
 
-async def _deprovision(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
+async def _deprovision(cluster: ClusterAccess, arguments: argparse.Namespace) -> CommandResult:
     """deprovision a tenant; keep its tables unless --drop-schema"""
     if arguments.drop_schema:
         _confirm(arguments)
-    registry = Registry(database, acting(arguments.actor))
-    drop = arguments.drop_schema
-    return [await registry.deprovision(arguments.id, arguments.reason, drop_schema=drop)]
+    done = await cluster.tenants.deprovision(
+        arguments.id, arguments.reason, drop_schema=arguments.drop_schema
+    )
+    for kept in done["kept"]:
+        print(visible(kept), file=sys.stderr)
+    return _result(done)
 
 
-async def _set(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
-    """set the limits of a tenant"""
-    limits = _limits(arguments)
-    if not limits:
-        raise UsageError("nothing to set: give --max-schedules or --max-concurrent")
-    return [await Registry(database, acting(arguments.actor)).set_limits(arguments.id, limits)]
+async def _set(cluster: ClusterAccess, arguments: argparse.Namespace) -> CommandResult:
+    """set the limits, the quotas and the weight of a tenant"""
+    limits, quotas = _limits(arguments), _quotas(arguments)
+    if not limits and not quotas:
+        raise UsageError(
+            "nothing to set: give --max-schedules, --max-concurrent, --weight or --quota"
+        )
+    return _result(await cluster.tenants.set_limits(arguments.id, limits, quotas))
 
 
-async def _label(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
+async def _label(cluster: ClusterAccess, arguments: argparse.Namespace) -> CommandResult:
     """set and remove the labels of a tenant"""
     changes = read_changes(arguments.labels)
-    return [await Registry(database, acting(arguments.actor)).change_labels(arguments.id, changes)]
+    return _result(await cluster.tenants.set_labels(arguments.id, changes))
 
 
 _ACTIONS = {
@@ -213,37 +208,10 @@ def _confirm(arguments: argparse.Namespace) -> None:
         raise UsageError(f"not confirmed, nothing was changed: add --confirm {arguments.id}")
 
 
-async def _report_kept_objects(
-    database: Database, arguments: argparse.Namespace, rows: Sequence[TenantRow]
-) -> None:
-    """Print the objects that were not dropped, and why."""
-    if arguments.work is _deprovision and arguments.drop_schema:
-        for row in rows:
-            for kept in await find_kept(database, row):
-                print(visible(kept), file=sys.stderr)
+def _result(tenant: TenantResponse) -> CommandResult:
+    return CommandResult({"tenants": [tenant]}, lambda console: _print(tenant, console))
 
 
-def _show(rows: Sequence[TenantRow], console: Console) -> None:
-    shown = columns(rows)
-    print_table(console, shown, [cells(row, shown) for row in rows])
-
-
-def _show_schema(row: TenantRow) -> None:
-    adopted = " (adopted)" if row.schema_adopted else ""
-    print(f"schema: {visible(row.schema_name)}{adopted}")
-
-
-def _show_identities(identities: Sequence[IdentityRow], console: Console) -> None:
-    if identities:
-        print()
-        print_table(console, _IDENTITY, [(row.id, row.role, row.status) for row in identities])
-
-
-def _identities_as_json(identities: Sequence[IdentityRow]) -> JsonObject:
-    """Return the identities; only `show` has them, to keep lists short."""
-    if not identities:
-        return {}
-    shown: list[JsonValue] = [
-        {"id": row.id, "role": row.role, "status": row.status.value} for row in identities
-    ]
-    return {"identities": shown}
+def _print(tenant: TenantResponse, console: Console) -> None:
+    shown = columns([tenant])
+    print_table(console, shown, [cells(tenant, shown)])

@@ -6,56 +6,47 @@ and how wide the columns are. A later line may exceed a column if the line still
 
 import argparse
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from functools import partial
 
+from tenantcron.cli.clusters.choice import with_cluster
+from tenantcron.cli.clusters.cluster import ClusterAccess
 from tenantcron.cli.columns import Column, TextColumns
-from tenantcron.cli.database import with_database
+from tenantcron.cli.formats.listings import listing_writer
 from tenantcron.cli.formats.tenants_text import cells, columns
 from tenantcron.cli.pipes import reader_may_leave
+from tenantcron.cli.responding import declined
 from tenantcron.cli.tables import columns_available
 from tenantcron.cli.terminal import Palette
-from tenantcron.core.json_stream import JsonStream
-from tenantcron.core.labels import LabelFilter, read_filter
-from tenantcron.service.responses.tenants import tenant_as_json
-from tenantcron.store.connection.engine import Database
-from tenantcron.store.rows import tenants
-from tenantcron.store.rows.tenants import TenantFilter, TenantRow
+from tenantcron.cli.watching import repeated
+from tenantcron.core.errors import DeclinedError
+from tenantcron.core.labels import read_filter
+from tenantcron.service.responses.shapes import TenantResponse
 
-_Pages = AsyncIterator[Sequence[TenantRow]]
-TENANTS_A_PAGE = 1_000
+_Pages = AsyncIterator[Sequence[TenantResponse]]
 _NONE_YET = "no tenants yet: `tenantcron tenant create ID`"
 
 
 def run(arguments: argparse.Namespace) -> int:
     """list tenants"""
-    write: Callable[[_Pages, str], Coroutine[None, None, None]] = _write_json
+    write: Callable[[_Pages, str], Coroutine[None, None, None]]
+    write = partial(_write_items, arguments.format)
     if arguments.format == "text":
         write = partial(_write_text, columns_available(is_wide=arguments.wide))
-    labels = [read_filter(text) for text in arguments.label]
+    labels: list[str] = arguments.label
+    for text in labels:
+        read_filter(text)
     none = "no tenant has these labels" if labels else _NONE_YET
 
-    async def work(database: Database) -> None:
+    async def work(cluster: ClusterAccess) -> int:
         with reader_may_leave():
-            await write(tenant_pages(database, TENANTS_A_PAGE, labels), none)
+            await write(cluster.tenants.pages(labels), none)
+        return 0
 
-    with_database(work)
-    return 0
-
-
-async def tenant_pages(
-    database: Database, size: int, labels: Collection[LabelFilter] = ()
-) -> AsyncIterator[Sequence[TenantRow]]:
-    """Yield the tenants by id, page by page; each page is read in its own transaction."""
-    wanted, after = TenantFilter(labels=labels), None
-    while True:
-        async with database.transaction() as connection:
-            page = await tenants.page(connection, wanted, after=after, limit=size)
-        if page:
-            yield page
-        if len(page) < size:
-            return
-        after = page[-1].id
+    try:
+        return with_cluster(arguments, repeated(arguments, work))
+    except DeclinedError as error:
+        return declined(error)
 
 
 async def _write_text(available: int, pages: _Pages, none: str) -> None:
@@ -77,16 +68,14 @@ async def _write_text(available: int, pages: _Pages, none: str) -> None:
         print(none)
 
 
-async def _write_json(
+async def _write_items(
+    output_format: str,
     pages: _Pages,
-    none: str,  # noqa: ARG001 -- JSON has an empty list instead
+    none: str,  # noqa: ARG001 -- programs get an empty list instead
 ) -> None:
-    stream = JsonStream(sys.stdout)
-    stream.open_list("tenants")
+    listing = listing_writer(output_format, "tenants")
     async for page in pages:
         for row in page:
-            stream.item(tenant_as_json(row))
+            listing.item({**row})
         sys.stdout.flush()
-    stream.close_list()
-    stream.close()
-    print()
+    listing.end({})

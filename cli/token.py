@@ -1,34 +1,27 @@
 """`tenantcron token`: manages API tokens."""
 
 import argparse
-from collections.abc import Mapping
 from datetime import timedelta
 
 from rich.console import Console
 from rich.text import Text
 
-from tenantcron.actor.api_tokens import make_token
-from tenantcron.actor.grants import Grant, Role
+from tenantcron.cli.clusters.cluster import ClusterAccess
 from tenantcron.cli.columns import Column, Fit
-from tenantcron.cli.database import acting
-from tenantcron.cli.operating import CommandResult, add_actor, add_format, respond
+from tenantcron.cli.moments import utc
+from tenantcron.cli.operating import add_actor, add_cluster, add_format
+from tenantcron.cli.responding import CommandResult, respond
 from tenantcron.cli.tables import print_table
-from tenantcron.core.durations import parse_duration
-from tenantcron.core.errors import UsageError
-from tenantcron.core.names import NAME_EXPECTED, is_name
-from tenantcron.core.words import in_utc
-from tenantcron.scheduler.inspect.schedule_status import UnknownError, existing_tenant
-from tenantcron.scheduler.operate.refusals import OperationError
-from tenantcron.service.responses.executions import iso
-from tenantcron.store.connection.engine import Database
-from tenantcron.store.rows import api_tokens, audit_records
-from tenantcron.store.rows.api_tokens import TokenRow
-from tenantcron.tenants.registry import tenant_id
+from tenantcron.core.errors import NotFoundError, UsageError
+from tenantcron.core.names import NAME_EXPECTED, is_name, tenant_id
+from tenantcron.core.token_lives import DEFAULT_LIFE, token_life
+from tenantcron.service.responses.platform_shapes import ROLES, TokenResponse
 
 _EXAMPLES = """\
 examples:
   tenantcron token create ci --role deployer --tenant acme --expires-in 90d
   tenantcron token create dashboard --role viewer
+  tenantcron token create shop --role submitter --tenant acme    submits tasks
   tenantcron token list
   tenantcron token revoke 0k3v9x2m4p1q
 """
@@ -40,7 +33,6 @@ _COLUMNS = (
     Column("expires"),
     Column("revoked"),
 )
-_LONGEST_LIFE = timedelta(days=366)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -52,23 +44,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     create = actions.add_parser("create", help="create a token, which is shown once and not stored")
     create.add_argument("name", metavar="NAME", type=_name, help="name of its user, for the audit")
-    roles = [role.value for role in Role]
-    create.add_argument("--role", choices=roles, required=True, help="grant this role")
+    words = f"grant {', '.join(ROLES[:-1])} or {ROLES[-1]}"
+    create.add_argument("--role", metavar="ROLE", choices=ROLES, required=True, help=words)
     create.add_argument("--tenant", metavar="T", type=tenant_id, help="restrict it to this tenant")
     create.add_argument(
         "--expires-in",
         metavar="TIME",
         type=_life,
-        default=timedelta(days=90),
+        default=DEFAULT_LIFE,
         help="let it expire after TIME (90d)",
     )
     revoke = actions.add_parser("revoke", help="revoke a token permanently")
-    revoke.add_argument("id", metavar="ID", help="token id, the part between the underscores")
+    revoke.set_defaults(removes=True)
+    revoke.add_argument("token", metavar="ID", help="token id, or the name of a valid token")
     listing = actions.add_parser("list", help="list all tokens without their secrets")
     for action, work in ((create, _create), (revoke, _revoke), (listing, _list)):
         if action is not listing:
             add_actor(action)
-        add_format(action, has_table=action is listing)
+        add_cluster(action)
+        is_list = action is listing
+        add_format(action, has_table=is_list, listing="tokens" if is_list else None)
         action.set_defaults(run=respond, work=work)
 
 
@@ -79,79 +74,52 @@ def _name(text: str) -> str:
 
 
 def _life(text: str) -> timedelta:
-    span = parse_duration(text)
-    if not timedelta(0) < span <= _LONGEST_LIFE:
-        raise UsageError(f"--expires-in {text!r} is not a duration of at most 366 days")
-    return span
+    return token_life(text, "--expires-in")
 
 
-async def _create(database: Database, arguments: argparse.Namespace) -> CommandResult:
-    new, who = make_token(), acting(arguments.actor)
-    grant = Grant(Role(arguments.role), arguments.tenant)
-    async with database.transaction() as connection:
-        await audit_records.act(connection, who)
-        if grant.tenant is not None:
-            await existing_tenant(connection, grant.tenant)
-        row = await api_tokens.add(
-            connection,
-            new,
-            name=arguments.name,
-            grant=grant,
-            created_by=who.changed_by,
-            lives=arguments.expires_in,
-        )
-    if row is None:
-        raise OperationError(
-            f"a token `{arguments.name}` exists: revoke it first, or use another name"
-        )
+async def _create(cluster: ClusterAccess, arguments: argparse.Namespace) -> CommandResult:
+    created = await cluster.tokens.create(
+        arguments.name, arguments.role, arguments.tenant, arguments.expires_in
+    )
 
     def show(console: Console) -> None:
-        console.print(new.text, soft_wrap=True)
+        console.print(created["token"], soft_wrap=True)
         console.print(Text("store it safely: it is not shown again", "dim"))
 
-    return CommandResult({**_as_json(row), "token": new.text}, show)
+    return CommandResult(created, show)
 
 
-async def _list(database: Database, _: argparse.Namespace) -> CommandResult:
-    async with database.transaction() as connection:
-        rows = await api_tokens.list_all(connection)
+async def _list(cluster: ClusterAccess, _: argparse.Namespace) -> CommandResult:
+    found = await cluster.tokens.list_all()
 
     def show(console: Console) -> None:
-        if rows:
-            print_table(console, _COLUMNS, [_cells(row) for row in rows])
+        if found["tokens"]:
+            print_table(console, _COLUMNS, [_cells(token) for token in found["tokens"]])
         else:
             console.print("no tokens yet: `tenantcron token create NAME --role R`")
 
-    return CommandResult({"tokens": [_as_json(row) for row in rows]}, show)
+    return CommandResult(found, show)
 
 
-def _cells(row: TokenRow) -> tuple[str, ...]:
-    revoked = in_utc(row.revoked_at) if row.revoked_at else ""
-    tenant = row.grant.tenant or "all"
-    return row.id, row.name, row.grant.role, tenant, in_utc(row.expires_at), revoked
+def _cells(token: TokenResponse) -> tuple[str, ...]:
+    revoked = utc(token["revoked_at"]) if token["revoked_at"] else ""
+    tenant = token["tenant"] or "all"
+    return token["id"], token["name"], token["role"], tenant, utc(token["expires_at"]), revoked
 
 
-async def _revoke(database: Database, arguments: argparse.Namespace) -> CommandResult:
-    async with database.transaction() as connection:
-        await audit_records.act(connection, acting(arguments.actor))
-        row = await api_tokens.revoke(connection, arguments.id)
-    if row is None:
-        raise UnknownError(f"there is no token {arguments.id!a}: `tenantcron token list` shows all")
+async def _revoke(cluster: ClusterAccess, arguments: argparse.Namespace) -> CommandResult:
+    token = await cluster.tokens.revoke(await _id_of(cluster, arguments.token))
 
     def show(console: Console) -> None:
-        console.print(f"token {row.id} ({row.name}) is revoked", soft_wrap=True)
+        console.print(f"token {token['id']} ({token['name']}) is revoked", soft_wrap=True)
 
-    return CommandResult(_as_json(row), show)
+    return CommandResult(token, show)
 
 
-def _as_json(row: TokenRow) -> Mapping[str, object]:
-    return {
-        "id": row.id,
-        "name": row.name,
-        "role": row.grant.role.value,
-        "tenant": row.grant.tenant,
-        "created_by": row.created_by,
-        "created_at": row.created_at.isoformat(),
-        "expires_at": row.expires_at.isoformat(),
-        "revoked_at": iso(row.revoked_at),
-    }
+async def _id_of(cluster: ClusterAccess, given: str) -> str:
+    """Return the id of a token by its id or name; of tokens with the same name, one is valid."""
+    tokens = (await cluster.tokens.list_all())["tokens"]
+    for token in tokens:
+        if given == token["id"] or (given == token["name"] and not token["revoked_at"]):
+            return token["id"]
+    raise NotFoundError(f"there is no token {given!a}", "`tenantcron token list` shows all")

@@ -5,8 +5,11 @@ import asyncio
 import sys
 from collections.abc import Iterator, Sequence
 
-from tenantcron.cli.database import current_settings, refused
+from tenantcron.cli.clusters.choice import database_only
+from tenantcron.cli.environment import current_settings
+from tenantcron.cli.operating import add_database
 from tenantcron.cli.report import progress
+from tenantcron.cli.responding import declined
 from tenantcron.core.errors import UsageError
 from tenantcron.core.words import listed, number_of, visible
 from tenantcron.store.connection.engine import Database, open_database
@@ -39,7 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--with-replicas", action="store_true", help="drop them even if schedulers are running"
     )
-    parser.set_defaults(run=run)
+    add_database(parser)
+    parser.set_defaults(run=database_only(run))
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -50,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         return asyncio.run(_run(arguments))
     except (UninstallError, TenantError) as error:
-        return refused(error)
+        return declined(error)
 
 
 async def _run(arguments: argparse.Namespace) -> int:

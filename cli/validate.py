@@ -133,10 +133,10 @@ def _write_github(found: Iterable[list[Diagnostic]], _: ValidationTotals) -> Non
         print(annotation(diagnostic))
 
 
-def _write_sarif(found: Iterable[list[Diagnostic]], _: ValidationTotals) -> None:
+def _write_sarif(found: Iterable[list[Diagnostic]], totals: ValidationTotals) -> None:
     from tenantcron.cli.formats.sarif import sarif_log  # noqa: PLC0415 -- imports urllib
 
-    print(json.dumps(sarif_log(list(chain.from_iterable(found))), indent=2))
+    print(json.dumps(sarif_log(found, totals.stdin), indent=2))
 
 
 _WRITERS = {

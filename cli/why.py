@@ -1,58 +1,94 @@
-"""`tenantcron why`: explains why a schedule did not run."""
+"""`tenantcron why`: explains why a schedule or a task did not run."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from uuid import UUID
 
 from rich.console import Console
 from rich.text import Text
 
-from tenantcron.cli.operating import CommandResult, add_format, respond, settings
+from tenantcron.cli.clusters.cluster import ClusterAccess
+from tenantcron.cli.clusters.tasks import TaskRef, task_ref
+from tenantcron.cli.operating import add_cluster, add_format
+from tenantcron.cli.responding import CommandResult, respond
+from tenantcron.cli.watching import add_watch
+from tenantcron.core.errors import NotFoundError, UsageError
+from tenantcron.core.schedule_refs import ScheduleRef, schedule_ref
 from tenantcron.core.words import visible
-from tenantcron.scheduler.inspect.schedule_status import (
-    ScheduleRef,
-    UnknownError,
-    read_schedule_status,
-    schedule_ref,
-)
-from tenantcron.scheduler.inspect.why import Reason, explain
-from tenantcron.service.responses.why import why_as_json
-from tenantcron.store.connection.engine import Database
+from tenantcron.service.responses.shapes import FindingResponse
 
 _EXAMPLES = """\
 examples:
   tenantcron why acme/nightly
   tenantcron why acme/nightly --format json
+  tenantcron why acme/019a9c1e-7d1c-7b3e-9f0a-3f2a9c1e5d77     a task
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.description = "Explain why a schedule did not run. The main reason comes first."
+    parser.description = (
+        "Explain why a schedule or a task did not run. The main reason comes first."
+    )
     parser.epilog = _EXAMPLES
-    words = "tenant id and schedule name"
-    parser.add_argument("schedule", metavar="TENANT/SCHEDULE", type=schedule_ref, help=words)
+    words = "tenant id, and schedule name or task id"
+    parser.add_argument("schedule", metavar="TENANT/SCHEDULE|ID", type=_ref, help=words)
+    add_cluster(parser)
     add_format(parser)
+    add_watch(parser)
     parser.set_defaults(run=respond, work=_work)
 
 
-async def _work(database: Database, arguments: argparse.Namespace) -> CommandResult:
-    ref: ScheduleRef = arguments.schedule
+def _ref(text: str) -> ScheduleRef | TaskRef:
+    """Parse a reference. The ids of tasks begin with a digit, names never do."""
+    tenant, slash, name = text.rpartition("/")
+    if not _is_task_id(name):
+        return schedule_ref(text)
+    if not slash:
+        raise UsageError(f"write TENANT/{name}: a task is named with its tenant")
+    return task_ref(f"{tenant}/{name}")
+
+
+def _is_task_id(text: str) -> bool:
     try:
-        async with database.transaction() as connection:
-            status = await read_schedule_status(connection, ref, settings().lease, None)
-    except UnknownError as error:
-        message, _, hint = str(error).partition(": ")
-        return _result(ref, [Reason("unknown", f"{message}.", hint)], code=1)
-    return _result(ref, explain(status), code=0)
+        return text[:1].isdecimal() and str(UUID(text)) == text.lower()
+    except ValueError:
+        return False
 
 
-def _result(ref: ScheduleRef, reasons: Sequence[Reason], code: int) -> CommandResult:
+async def _work(cluster: ClusterAccess, arguments: argparse.Namespace) -> CommandResult:
+    ref: ScheduleRef | TaskRef = arguments.schedule
+    try:
+        if isinstance(ref, TaskRef):
+            task = await cluster.tasks.why(ref)
+            return _result(task, task["findings"], code=0)
+        found = await cluster.schedules.why(ref)
+        return _result(found, found["findings"], code=0)
+    except NotFoundError as error:
+        return _unknown(ref, error)
+
+
+def _unknown(ref: ScheduleRef | TaskRef, error: NotFoundError) -> CommandResult:
+    """Return the finding about a schedule or a task that does not exist."""
+    named = {"task": str(ref.id)} if isinstance(ref, TaskRef) else {"schedule": ref.schedule}
+    answer = f"{error.problem}."
+    kind = "task" if isinstance(ref, TaskRef) else "schedule"
+    hint = error.hint or f"`tenantcron {kind} list {ref.tenant}` lists all {kind}s"
+    finding: FindingResponse = {"code": "unknown", "message": answer, "hint": hint}
+    shown = {"tenant": ref.tenant, **named, "answer": answer, "findings": [finding]}
+    return _result(shown, [finding], code=1)
+
+
+def _result(
+    shown: Mapping[str, object], findings: Sequence[FindingResponse], code: int
+) -> CommandResult:
+    first, *others = findings
+
     def show(console: Console) -> None:
-        first, *others = reasons
-        console.print(Text(visible(first.message), "bold"), soft_wrap=True)
-        console.print(Text(visible(f"  = {first.hint}"), "dim"), soft_wrap=True)
+        console.print(Text(visible(first["message"]), "bold"), soft_wrap=True)
+        console.print(Text(visible(f"  = {first['hint']}"), "dim"), soft_wrap=True)
         for reason in others:
-            console.print(Text(visible(f"- {reason.message}")), soft_wrap=True)
-            console.print(Text(visible(f"  = {reason.hint}"), "dim"), soft_wrap=True)
+            console.print(Text(visible(f"- {reason['message']}")), soft_wrap=True)
+            console.print(Text(visible(f"  = {reason['hint']}"), "dim"), soft_wrap=True)
 
-    return CommandResult(why_as_json(ref, reasons), show, code)
+    return CommandResult(shown, show, code)

@@ -110,7 +110,8 @@ def test_text_and_markdown_name_the_failures_too(shell: Shell) -> None:
 
     assert called.code == 1
     assert "error[TC601] tenant `acme` does not exist" in called.out
-    assert "error[TC301] invalid.yaml:6:25" in called.out
+    assert "error[TC301]" in called.out
+    assert " --> invalid.yaml:6:25" in called.out
     assert called.out.splitlines()[-1].endswith("2 failed")
     assert "> **TC601** tenant \\`acme\\` does not exist" in page.read_text(encoding="utf-8")
 
@@ -125,7 +126,13 @@ def test_a_large_fleet_shows_its_failures_again_at_the_end(shell: Shell) -> None
     before, last = shown.split("failed: 1 tenant\n")
     assert "error[TC605]" in before
     assert last.startswith("bad  failed\n  error[TC605] the manifest has errors\n")
-    assert "invalid.yaml:" in last
+    assert "invalid.yaml:2:8 " in before
+    assert [line for line in last.splitlines() if line.startswith("   ")] == [
+        "   --> invalid.yaml:2:8 (wrong-type)",
+        "    |",
+        "    |        ^",
+    ]
+    assert "\n  2 | sagas: 7\n" in last
     assert last.splitlines()[-1].startswith("22 tenants: ")
 
 

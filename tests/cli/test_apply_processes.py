@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from support.fleet import Shell, manifest, names, numbered, query, schedules, versions
 from support.patience import PATIENCE
+from support.serve_process import serving
 
 TENANTS = ("anna", "berta", "carla", "dora", "emma")
 BLOCKED = "carla"
@@ -26,6 +27,10 @@ CREATE TRIGGER wait AFTER INSERT ON {}.tenant_schedule EXECUTE FUNCTION public.w
 # Other databases have such locks, too.
 WAITING = (
     "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 4242 AND NOT granted"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
+LOCKED = (
+    "SELECT 1 FROM pg_locks WHERE locktype = 'relation' AND NOT granted"
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
 AT_WORK = (
@@ -51,7 +56,9 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def half_way(shell: Shell, url: str) -> Iterator[subprocess.Popen[str]]:
+def half_way(
+    shell: Shell, url: str, *options: str, **variables: str
+) -> Iterator[subprocess.Popen[str]]:
     """Yield an apply that has finished all tenants but one, during its transaction."""
     for tenant in TENANTS:
         write(shell, tenant, 1)
@@ -62,7 +69,7 @@ def half_way(shell: Shell, url: str) -> Iterator[subprocess.Popen[str]]:
     others = [tenant for tenant in TENANTS if tenant != BLOCKED]
     with psycopg.connect(url, autocommit=True) as gate:
         gate.execute("SELECT pg_advisory_lock(4242)")
-        run = shell.start("apply-manifest", ".")
+        run = shell.start("apply-manifest", ".", *options, **variables)
         until(lambda: bool(query(url, WAITING)))
         until(lambda: all(len(names(url, tenant)) == 3 for tenant in others))
         yield run
@@ -76,6 +83,16 @@ def assert_whole(url: str) -> None:
         assert names(url, tenant) == list(numbered(count))
         assert {row["cron_expr"] for row in schedules(url, tenant)} == {f"0 {count} * * *"}
         assert len(versions(url, tenant)) == (1 if tenant == BLOCKED else 2)
+
+
+def assert_reported(printed: str, errors: str) -> None:
+    """Check that an interrupted apply prints the tenants that it counts, and no others."""
+    # The last commit may be visible to the test before the process has counted it.
+    count = re.fullmatch("Interrupted: ([34]) of 5 applied; run it again to finish\n", errors)
+    assert count is not None, errors
+    applied = re.findall(r"^(\w+)  applied, version 2$", printed, re.MULTILINE)
+    assert len(applied) == int(count[1]), printed
+    assert set(applied) <= set(TENANTS) - {BLOCKED}
 
 
 def assert_finished(shell: Shell, url: str) -> None:
@@ -106,13 +123,28 @@ def test_an_interrupted_apply_reports_its_progress_and_leaves_complete_tenants(
 ) -> None:
     with half_way(shell, database_url) as run:
         run.send_signal(signal.SIGINT)
-        _, errors = run.communicate(timeout=PATIENCE)
+        printed, errors = run.communicate(timeout=PATIENCE)
 
     assert run.returncode == 130
-    # The last commit may be visible here before the process has counted it.
-    assert re.fullmatch("Interrupted: [34] of 5 applied; run it again to finish\n", errors)
+    assert_reported(printed, errors)
     assert_whole(database_url)
     assert_finished(shell, database_url)
+
+
+def test_an_interrupted_apply_through_a_server_reports_its_progress(
+    shell: Shell, database_url: str
+) -> None:
+    made = shell("token", "create", "ops", "--role", "admin", "--format", "json")
+    token = json.loads(made.out)["token"]
+    with (
+        serving(shell) as (server, _),
+        half_way(shell, database_url, "--server", server, TENANTCRON_TOKEN=token) as run,
+    ):
+        run.send_signal(signal.SIGINT)
+        printed, errors = run.communicate(timeout=PATIENCE)
+
+    assert run.returncode == 130
+    assert_reported(printed, errors)
 
 
 def test_two_concurrent_commands_for_a_tenant_are_serialised(
@@ -157,3 +189,21 @@ def test_two_commands_that_create_the_same_tenant_both_succeed(
     statuses = [json.loads(out)["tenants"][0]["status"] for out, _ in outputs]
     assert sorted(statuses) == ["applied", "unchanged"]
     assert [version["version"] for version in versions(database_url, "acme")] == [1]
+
+
+def test_an_apply_that_is_interrupted_before_its_first_tenant_has_applied_none(
+    shell: Shell, database_url: str
+) -> None:
+    for tenant in TENANTS:
+        write(shell, tenant, 1)
+    assert shell("migrate").code == 0
+    with psycopg.connect(database_url) as other:
+        other.execute("LOCK TABLE tenantcron.tenant IN ACCESS EXCLUSIVE MODE")
+        run = shell.start("apply-manifest", ".", "--create-tenants")
+        until(lambda: bool(query(database_url, LOCKED)))
+        run.send_signal(signal.SIGINT)
+        printed, errors = run.communicate(timeout=PATIENCE)
+
+    assert (run.returncode, printed) == (130, "")
+    assert errors == "Interrupted: 0 of 5 applied; run it again to finish\n"
+    assert shell("apply-manifest", ".", "--create-tenants").code == 0

@@ -9,6 +9,7 @@ from support.fleet import NIGHTLY, Shell, manifest
 from tenantcron.cli.main import COMMANDS
 
 ARGUMENTS = {
+    "init": ["project"],
     "validate": ["acme.yaml"],
     "next": ["0 2 * * *"],
     "explain": ["TC301"],
@@ -27,13 +28,17 @@ ARGUMENTS = {
     "audit": [],
     "why": ["acme/nightly"],
     "history": ["acme"],
+    "task": ["list", "acme"],
+    "context": ["list"],
+    "completion": ["bash"],
+    "man": ["manual"],
     "migrate": [],
     "uninstall": ["--yes", "--with-tenants"],
 }
 
 
-# They do not end by themselves; their own tests start them as processes.
-ENDLESS = {"serve"}
+# Their own tests start them as processes: some do not end by themselves, `logs` needs a log.
+ENDLESS = {"serve", "dev", "logs"}
 
 
 def test_all_commands_are_covered() -> None:

@@ -101,6 +101,9 @@ def test_no_command_shows_the_help_with_its_groups(capsys: pytest.CaptureFixture
         ("execution list --tenat acme", "--tenant"),
         ("validate --formt=json x.yaml", "--format"),
         ("plan --detailed-exit-code x.yaml", "--detailed-exitcode"),
+        ("plan --detaild-exitcode", "--detailed-exitcode"),
+        ("pause acme/nightly", "schedule pause"),
+        ("resume acme/nightly", "schedule resume, tenant resume"),
     ],
 )
 def test_a_misspelt_command_option_or_value_gets_a_suggestion(
@@ -109,6 +112,14 @@ def test_a_misspelt_command_option_or_value_gets_a_suggestion(
     with pytest.raises(SystemExit):
         main(line.split())
     assert capsys.readouterr().err.endswith(f" did you mean {meant}?\n")
+
+
+def test_an_unknown_command_refers_to_the_list_of_commands(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["frobnicate"])
+    assert capsys.readouterr().err.endswith(": `tenantcron --help` lists the commands\n")
 
 
 @pytest.mark.parametrize(("alias", "command"), ALIASES.items())
@@ -183,6 +194,19 @@ def test_a_console_that_cannot_show_every_character_gets_escapes(
         run = tenantcron("validate", "--format", output, file, env={"PYTHONIOENCODING": encoding})
         assert run.returncode == 1
         assert "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize("command", ["explain", "schema", "next '0 * * * *' --count 10000"])
+def test_a_full_disk_is_explained(command: str) -> None:
+    run = subprocess.run(
+        ["bash", "-c", f"{quote(sys.executable)} -m tenantcron {command} > /dev/full"],
+        env=plain_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    words = "error: a file cannot be written: No space left on device: free some space\n"
+    assert (run.returncode, run.stderr) == (2, words)
 
 
 def test_an_internal_error_prints_its_traceback_and_exits_with_2(

@@ -259,7 +259,7 @@ def test_a_missing_execution_is_reported_in_one_line(
         ["list", "--state", "GONE"],
         ["list", "--limit", "0"],
         ["list", "--limit", "many"],
-        ["list", "--since", "yesterday"],
+        ["list", "--since", "lately"],
         ["list", "--tenant", "No'body"],
         ["list", "--schedule", "No body"],
         ["cancel", "0123456789", "--reason", " "],

@@ -170,7 +170,7 @@ def test_a_server_with_a_wrong_url_is_explained(shell: Shell, url: str, words: s
         ("broken", "the response is not from tenantcron (HTTP 200)"),
         ("list", "is not a tenantcron server of this version"),
         ("object", "is not a tenantcron server of this version"),
-        ("expired", "is not authenticated. (set TENANTCRON_TOKEN)"),
+        ("expired", "it needs a token: set TENANTCRON_TOKEN"),
         ("lost", "the connection was lost before the response"),
     ],
 )
@@ -180,7 +180,7 @@ def test_a_server_that_fails_is_explained(shell: Shell, port: int, path: str, wo
 
 def test_an_expired_token_is_explained(shell: Shell, port: int) -> None:
     line = " ".join((*PLAN, f"http://127.0.0.1:{port}/expired"))
-    words = "the token in TENANTCRON_TOKEN is wrong, revoked or expired"
+    words = "is not authenticated. Check TENANTCRON_TOKEN, or create a new token"
     assert_explained(shell, line, words, TENANTCRON_TOKEN="tc_old_token")  # noqa: S106 -- not a real one
 
 

@@ -4,20 +4,15 @@ import json
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
-import jsonschema
 import pytest
 from support.cli import tenantcron
-from support.manifests import MISTAKES
 
 from tenantcron.cli.formats import text
 from tenantcron.cli.formats.github import annotation
-from tenantcron.cli.formats.sarif import sarif_log
 from tenantcron.cli.main import main
 from tenantcron.cli.terminal import Palette
 from tenantcron.manifests.diagnostics import Diagnostic, Problem, Span
-from tenantcron.manifests.language.rules import RULES
 from tenantcron.service.responses.diagnostics import as_json
 
 SMALL = """\
@@ -278,113 +273,6 @@ def test_github_gets_no_columns_for_several_lines() -> None:
     assert annotation(diagnostic("a.yaml", Span(1, 2, 3, 4))) == (
         "::error title=TC106 invalid-value,file=a.yaml,line=1,endLine=3::no"
     )
-
-
-def closed(required: dict[str, Any], **optional: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "required": list(required),
-        "properties": required | optional,
-        "additionalProperties": False,
-    }
-
-
-TEXT = closed({"text": {"type": "string", "minLength": 1}})
-LEVEL = {"enum": ["none", "note", "warning", "error"]}
-POSITIVE = {"type": "integer", "minimum": 1}
-# The part of the SARIF 2.1.0 schema for the objects that we use.
-SARIF = closed(
-    {
-        "version": {"const": "2.1.0"},
-        "runs": {
-            "type": "array",
-            "minItems": 1,
-            "maxItems": 1,
-            "items": closed(
-                {
-                    "tool": closed(
-                        {
-                            "driver": closed(
-                                {
-                                    "name": {"type": "string"},
-                                    "rules": {
-                                        "type": "array",
-                                        "uniqueItems": True,
-                                        "items": closed(
-                                            {"id": {"type": "string"}},
-                                            name={"type": "string"},
-                                            shortDescription=TEXT,
-                                            fullDescription=TEXT,
-                                            help=TEXT,
-                                            defaultConfiguration=closed({}, level=LEVEL),
-                                        ),
-                                    },
-                                },
-                            )
-                        }
-                    ),
-                    "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
-                    "results": {
-                        "type": "array",
-                        "items": closed(
-                            {
-                                "message": TEXT,
-                                "ruleId": {"type": "string"},
-                                "ruleIndex": {"type": "integer", "minimum": 0},
-                                "level": LEVEL,
-                                "locations": {
-                                    "type": "array",
-                                    "minItems": 1,
-                                    "items": closed(
-                                        {
-                                            "physicalLocation": closed(
-                                                {
-                                                    "artifactLocation": closed(
-                                                        {"uri": {"type": "string"}}
-                                                    ),
-                                                    "region": closed(
-                                                        {
-                                                            "startLine": POSITIVE,
-                                                            "startColumn": POSITIVE,
-                                                            "endLine": POSITIVE,
-                                                            "endColumn": POSITIVE,
-                                                        }
-                                                    ),
-                                                }
-                                            )
-                                        }
-                                    ),
-                                },
-                            }
-                        ),
-                    },
-                }
-            ),
-        },
-    },
-    **{"$schema": {"type": "string", "format": "uri"}},
-)
-
-
-def test_sarif_has_the_form_that_the_standard_asks_for() -> None:
-    log = json.loads(tenantcron("validate", "--format", "sarif", MISTAKES).stdout)
-    jsonschema.Draft202012Validator(SARIF).validate(log)
-    (run,) = log["runs"]
-    rules = run["tool"]["driver"]["rules"]
-    assert [rule["id"] for rule in rules] == list(RULES)
-    assert len(run["results"]) > 40
-    for result in run["results"]:
-        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
-        assert result["level"] == rules[result["ruleIndex"]]["defaultConfiguration"]["level"]
-
-
-def test_sarif_writes_files_as_uris() -> None:
-    log: Any = sarif_log([diagnostic("a b/ü#%:?.yaml", Span(1, 2, 3, 4), "no", "yes")])
-    (result,) = log["runs"][0]["results"]
-    place = result["locations"][0]["physicalLocation"]
-    assert place["artifactLocation"]["uri"] == "a%20b/%C3%BC%23%25%3A%3F.yaml"
-    assert place["region"] == {"startLine": 1, "startColumn": 2, "endLine": 3, "endColumn": 4}
-    assert result["message"] == {"text": "no (yes)"}
 
 
 def test_a_file_name_that_is_not_unicode_is_accepted(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from sqlalchemy import Engine, event
 from support.fleet import Shell, call, manifest, numbered
 from support.patience import PATIENCE
 
-from tenantcron.cli import schedule_list, tenant_list
+from tenantcron.cli.clusters.database import schedules, tenants
 from tenantcron.manifests.files import Policies, read_files
 from tenantcron.reconciler.sources import source_checksums
 
@@ -87,7 +87,7 @@ def lines_before_each_page(out: StringIO) -> Iterator[list[int]]:
 def test_a_list_of_tenants_prints_a_page_before_it_reads_the_next(
     shell: Shell, database_url: str
 ) -> None:
-    page = tenant_list.TENANTS_A_PAGE
+    page = tenants.TENANTS_A_PAGE
     run(database_url, GONE, 2 * page + 1)
     out, environment = StringIO(), dict(os.environ, TENANTCRON_DATABASE_URL=database_url)
 
@@ -105,7 +105,7 @@ def test_a_list_of_schedules_starts_before_the_last_page_is_read(
 ) -> None:
     add_tenant(shell, "aaa")
     add_tenant(shell, "zzz")
-    run(database_url, GONE, 2 * schedule_list.TENANTS_A_PAGE)
+    run(database_url, GONE, 2 * schedules.TENANTS_A_PAGE)
     with psycopg.connect(database_url) as blocking:
         blocking.execute("LOCK TABLE tenant_zzz.tenant_schedule")
         listing = shell.start("schedule", "list")

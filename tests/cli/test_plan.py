@@ -45,8 +45,8 @@ def test_the_text_shows_the_planned_changes(shell: Shell) -> None:
     assert [line.rstrip() for line in shown.splitlines()] == [
         "acme  planned",
         "  ~ nightly",
-        "      cron_expr: 0 3 * * * → 0 4 * * *",
-        "      definition.timeout: 5m → 9m",
+        "      cron: 0 3 * * * → 0 4 * * *",
+        "      timeout: 5m → 9m",
         "  - old  0 5 * * * in UTC, saga old",
         "  + report  0 8 * * 1 in Asia/Kolkata, saga report",
         "  schedule  next execution            UTC",
@@ -87,7 +87,7 @@ def test_json_has_the_promised_keys(shell: Shell) -> None:
         1,
     )
     update, delete, create = tenant["changes"]
-    assert update.keys() == {"action", "schedule", "fields", "before", "after"}
+    assert update.keys() == {"action", "schedule", "fields", "before", "after", "form"}
     assert update["fields"] == ["cron_expr", "definition.timeout"]
     assert (update["before"]["cron_expr"], update["after"]["cron_expr"]) == (
         "0 3 * * *",
@@ -192,7 +192,7 @@ def test_drift_is_shown_with_its_actor(shell: Shell, database_url: str) -> None:
     text = shell("plan", "acme.yaml").out
     (tenant,) = json.loads(shell("plan", "acme.yaml", "--format", "json").out)["tenants"]
 
-    drift = "! drift: nightly was changed: cron_expr 0 3 * * * → 0 9 * * *, by postgres (sql) at "
+    drift = "! drift: nightly was changed: cron 0 3 * * * → 0 9 * * *, by postgres (sql) at "
     assert drift in text
     (entry,) = tenant["drift"]
     assert (entry["schedule"], entry["fields"]) == ("nightly", ["cron_expr"])

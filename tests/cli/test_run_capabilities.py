@@ -8,8 +8,14 @@ from tenantcron.core.errors import UsageError
 from tenantcron.core.requirements import TargetKind
 from tenantcron.manifests.language.targets import check_default_target
 from tenantcron.manifests.policy import load_policy
-from tenantcron.targets.capabilities import Capabilities, CapabilityLimits, capabilities
-from tenantcron.targets.registry import Handler, Handlers, SagaError, SourceLocation, saga
+from tenantcron.targets.capabilities import (
+    Capabilities,
+    CapabilityLimits,
+    ServedKinds,
+    capabilities,
+)
+from tenantcron.targets.handlers import Handler, SourceLocation
+from tenantcron.targets.python.registry import Handlers, SagaError, saga
 
 
 def handlers(*names: str) -> Handlers:
@@ -22,7 +28,11 @@ def handlers(*names: str) -> Handlers:
 def declared(
     loaded: Handlers, limits: CapabilityLimits, *, calls: bool = True, default: bool = False
 ) -> Capabilities:
-    return capabilities(loaded, limits, calls_targets=calls, has_default_target=default)
+    http = (TargetKind.HTTP.value,)
+    served = ServedKinds(
+        usable=http if calls else (), default=TargetKind.HTTP.value if default else None
+    )
+    return capabilities(loaded, limits, served)
 
 
 @pytest.mark.parametrize(

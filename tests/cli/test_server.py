@@ -15,9 +15,13 @@ from support.fleet import NIGHTLY, Called, Shell, manifest, names, numbered, que
 from support.serving import Api, api_on, new_token
 
 from tenantcron.core.settings import Settings
+from tenantcron.manifests.policy import load_policy
+from tenantcron.manifests.policy_digests import policy_digest
 from tenantcron.store.connection.engine import open_database
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+\+00:00")
+# A server names its policy; without a policy file, a database has the default policy.
+CHECKED = re.compile(r'checked with the policy of .*\n|  "policies": \[[^]]*\],\n')
 # How far off an execution is; a minute may end between two answers.
 AWAY = re.compile(r"\bin (\d+ (d|h|min|s) ?)+")
 
@@ -32,15 +36,16 @@ class Both:
     api: Api
     folder: Path
 
-    async def __call__(self, *arguments: str) -> tuple[Called, Called]:
+    async def __call__(self, *arguments: str, **variables: str) -> tuple[Called, Called]:
         """Call a command on both."""
         token = await new_token(self.api.database, "admin")
-        here = await asyncio.to_thread(self.direct, *arguments)
-        there = await asyncio.to_thread(self.on_server, *arguments, token=token)
+        here = await asyncio.to_thread(self.direct, *arguments, **variables)
+        there = await asyncio.to_thread(self.on_server, *arguments, token=token, **variables)
         return here, there
 
-    def on_server(self, *arguments: str, token: str | None = None) -> Called:
-        variables = {"TENANTCRON_TOKEN": token} if token else {}
+    def on_server(self, *arguments: str, token: str | None = None, **variables: str) -> Called:
+        if token:
+            variables["TENANTCRON_TOKEN"] = token
         # A separate process: the server of the tests logs to the output of this one.
         started = Shell(self.folder).start(*arguments, "--server", self.api.url, **variables)
         out, err = started.communicate()
@@ -61,8 +66,8 @@ def write(folder: Path, manifests: Mapping[str, str]) -> None:
 
 
 def without_times(text: str) -> str:
-    """Return a response without the values that change with time."""
-    return AWAY.sub("AWAY", TIME.sub("TIME", text))
+    """Return a response without what differs: times, and who checked it."""
+    return AWAY.sub("AWAY", TIME.sub("TIME", CHECKED.sub("", text)))
 
 
 STEPS = {
@@ -118,6 +123,25 @@ async def test_deletes_over_the_limit_are_refused_with_the_same_message(both: Bo
     assert names(both.served_url, "acme") == []
 
 
+async def test_the_report_names_the_policy_that_checked_the_manifests(both: Both) -> None:
+    write(both.folder, {"acme.yaml": manifest("acme", {"nightly": NIGHTLY})})
+    loose = "[policy]\nmax_schedules_per_tenant = 99\n"
+    write(both.folder, {"tenantcron.toml": loose})
+    local = policy_digest(load_policy(both.folder / "tenantcron.toml"))
+    of_server = policy_digest(both.api.service.policy)
+    page = both.folder / "summary.md"
+    creating = ("acme.yaml", "--create-tenants")
+    here, there = await both("plan", *creating, GITHUB_STEP_SUMMARY=str(page))
+
+    assert f"checked with the policy of tenantcron.toml (digest {local})\n" in here.out
+    assert f"checked with the policy of {both.api.url} (digest {of_server})\n" in there.out
+    assert f"checked with the policy of tenantcron.toml (digest {local})" in page.read_text("utf-8")
+    assert f"checked with the policy of {both.api.url} " in page.read_text("utf-8")
+    here, there = await both("apply-manifest", *creating, "--format", "json")
+    assert json.loads(here.out)["policies"] == [{"origin": "tenantcron.toml", "digest": local}]
+    assert json.loads(there.out)["policies"] == [{"origin": both.api.url, "digest": of_server}]
+
+
 async def test_an_apply_is_recorded_with_the_token_and_the_source(both: Both) -> None:
     write(both.folder, {"acme.yaml": manifest("acme", {"nightly": NIGHTLY})})
     token = await new_token(both.api.database, "admin", name="ci")
@@ -141,7 +165,9 @@ async def test_a_missing_permission_fails_its_tenant(both: Both) -> None:
     token = await new_token(both.api.database, "viewer")
     called = await asyncio.to_thread(both.on_server, "apply-manifest", "acme.yaml", token=token)
 
-    assert (called.code, "TC702" in called.out) == (1, True)
+    assert called.code == 1
+    assert "error[TC702] " in called.out
+    assert ": use a token with another role" in called.out
     assert names(both.served_url, "acme") == []
 
 

@@ -20,7 +20,7 @@ ENDLESS = """
 import asyncio
 from pathlib import Path
 from tenantcron.scheduler.replica.replica_loops import ReplicaRun
-from tenantcron.targets.registry import saga
+from tenantcron.targets.python.registry import saga
 
 @saga("nothing")
 async def nothing(execution):

@@ -1,6 +1,7 @@
 """`tenantcron tenant`."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ KEYS = {
     "max_schedules",
     "max_concurrent",
     "weight",
+    "quotas",
     "labels",
     "sourced",
     "missing_since",
@@ -145,6 +147,8 @@ def test_an_invalid_id_is_a_usage_error_and_changes_nothing(
         ("--max-schedules", "1000000000000"),
         ("--max-schedules", "٣"),
         ("--max-schedules", ""),
+        ("--weight", "0"),
+        ("--weight", "101"),
     ],
 )
 @pytest.mark.parametrize("action", ["set", "create"])
@@ -160,6 +164,48 @@ def test_an_invalid_limit_is_a_usage_error_and_changes_nothing(
     assert "is not a number from" in called.err
     assert "Traceback" not in called.err
     assert footprint(database_url) == before
+
+
+def test_the_weight_of_a_tenant_is_set_recorded_and_restored(
+    shell: Shell, database_url: str
+) -> None:
+    json_of(shell, "create", "acme", "--weight", "7")
+
+    assert json_of(shell, "set", "acme", "--weight", "3")["weight"] == 3
+    assert json_of(shell, "set", "acme", "--weight", "default")["weight"] == 1
+
+    statement = (
+        "SELECT before ->> 'weight' AS before, after ->> 'weight' AS after"
+        " FROM tenantcron.audit_record WHERE entity_type = 'tenant' AND operation = 'update'"
+        " ORDER BY id"
+    )
+    found = [(row["before"], row["after"]) for row in query(database_url, statement)]
+    assert found[-2:] == [("7", "3"), ("3", "1")]
+
+
+def test_quotas_are_set_shown_with_their_source_and_restored(shell: Shell) -> None:
+    json_of(shell, "create", "acme", "--quota", "pending_tasks=20000")
+
+    json_of(shell, "set", "acme", "--quota", "stored_bytes=4GiB")
+    shown = shell("tenant", "show", "acme").out
+    assert re.search(r"pending_tasks +20000 +operator", shown)
+    assert re.search(r"stored_bytes +4GiB +operator", shown)
+    assert re.search(r"starts_per_minute +1000 +default", shown)
+    restored = json_of(shell, "set", "acme", "--quota", "pending_tasks=default")
+    assert restored["quotas"] == {"stored_bytes": 4 * 1024**3}
+
+
+@pytest.mark.parametrize(
+    "quota", ["pending_task=1", "pending_tasks=-1", "pending_tasks=1GiB", "starts_per_minute=0"]
+)
+def test_an_invalid_quota_is_a_usage_error_and_changes_nothing(shell: Shell, quota: str) -> None:
+    json_of(shell, "create", "acme")
+
+    called = shell("tenant", "set", "acme", "--quota", quota)
+
+    assert called.code == 2
+    assert quota.partition("=")[0] in called.err
+    assert json_of(shell, "show", "acme")["quotas"] == {}
 
 
 def test_the_cap_of_a_tenant_may_be_zero(shell: Shell) -> None:
@@ -246,3 +292,14 @@ def test_an_invalid_label_is_a_usage_error(shell: Shell) -> None:
         assert called.code == 2
         assert "label" in called.err
     assert json_of(shell, "show", "acme")["labels"] == {}
+
+
+@pytest.mark.parametrize("action", ["show", "set", "suspend"])
+def test_a_misspelt_tenant_gets_a_suggestion(shell: Shell, action: str) -> None:
+    assert shell("tenant", "create", "acme").code == 0
+    options = {"set": ("--max-schedules", "5"), "suspend": ("--reason", "unpaid")}
+
+    called = shell("tenant", action, "acm", *options.get(action, ()))
+
+    assert called.code == 1
+    assert called.err == "error: tenant `acm` does not exist: did you mean `acme`?\n"

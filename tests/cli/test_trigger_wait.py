@@ -11,7 +11,7 @@ from support.scraping import until_served
 
 HANDLERS = """
 import logging
-from tenantcron.targets.registry import saga
+from tenantcron.targets.python.registry import saga
 
 @saga("good")
 async def good(execution):

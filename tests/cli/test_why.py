@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from support.fleet import Shell, footprint, manifest
 
+TASK = "019a9c1e-7d1c-7b3e-9f0a-3f2a9c1e5d77"
+
 
 @pytest.fixture
 def shell(tmp_path: Path, database_url: str) -> Shell:
@@ -48,6 +50,7 @@ def test_the_json_has_the_answer_and_all_findings(shell: Shell) -> None:
         ("acme/nigthly", "did you mean `acme/nightly`?"),
         ("acne/nightly", "did you mean `acme`?"),
         ("acme/something", "`tenantcron schedule list acme` lists all schedules"),
+        (f"acme/{TASK}", "`tenantcron task list` shows tasks"),
     ],
 )
 def test_an_unknown_schedule_is_a_reason_and_exits_with_1(
@@ -60,6 +63,6 @@ def test_an_unknown_schedule_is_a_reason_and_exits_with_1(
     assert (finding["code"], finding["hint"]) == ("unknown", hint)
 
 
-@pytest.mark.parametrize("ref", ["acme", "Acme/nightly", "acme/", "acme/no such"])
+@pytest.mark.parametrize("ref", ["acme", "Acme/nightly", "acme/", "acme/no such", TASK])
 def test_wrong_usage_exits_with_2(shell: Shell, ref: str) -> None:
     assert shell("why", ref).code == 2
