@@ -3,33 +3,67 @@
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 
 from tenantcron.api import (
+    api_tokens,
+    audit,
+    audit_records,
+    bulk,
+    callbacks,
     cluster,
     executions,
+    keys,
     manifests,
     records,
+    schedule_changes,
     schedules,
     status,
+    task_lists,
+    tasks,
+    tenant_source,
     tenants,
     tokens,
+    webhooks,
 )
 from tenantcron.api.description import PREFIX, DescribedApi, operation_id
 from tenantcron.api.middleware import Edge
 from tenantcron.api.replies import problem_reply
+from tenantcron.api.routing import unknown_parameters
 from tenantcron.service.problems import ApiProblem, invalid
 from tenantcron.service.work import Service
 
-_CODE_OF_STATUS = {404: "TC703", 405: "TC712", 413: "TC706", 415: "TC713"}
-_V1 = (cluster, tenants, schedules, executions, manifests, records, tokens)
+_CODE_OF_STATUS = {404: "TC721", 405: "TC712", 413: "TC706", 415: "TC713"}
+_V1 = (
+    # First, because routes are tried in order, and programs send far more requests than people.
+    *(callbacks, tasks),
+    *(cluster, audit, tenants, tenant_source, schedules, executions, manifests, records),
+    *(audit_records, task_lists),
+    *(schedule_changes, bulk, api_tokens, tokens, webhooks, keys),
+)
 
 
 def create_app(service: Service) -> FastAPI:
     """Return the application that serves a service."""
+    app = described_app()
+    app.state.service = service
+    settings = service.settings
+    app.add_middleware(
+        Edge,
+        timeout=settings.api_timeout,
+        hosts=settings.trusted_hosts,
+        requests=service.requests,
+    )
+    app.add_exception_handler(RequestValidationError, _validation_failed)
+    app.add_exception_handler(HTTPException, _framework_error)
+    return app
+
+
+def described_app() -> FastAPI:
+    """Return the routes and their description, without a service behind them."""
     app = DescribedApi(
         title="tenantcron",
         version=version("tenantcron"),
@@ -40,24 +74,21 @@ def create_app(service: Service) -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=operation_id,
     )
-    app.state.service = service
-    first = APIRouter(prefix=PREFIX)
+    # Without a router in between: each level is matched again for every request.
     for module in _V1:
-        first.include_router(module.router)
-    app.include_router(first)
+        app.include_router(module.router, prefix=PREFIX)
     app.include_router(status.router)
-    settings = service.settings
-    app.add_middleware(Edge, timeout=settings.api_timeout, hosts=settings.trusted_hosts)
-    app.add_exception_handler(RequestValidationError, _validation_failed)
-    app.add_exception_handler(HTTPException, _framework_error)
     return app
 
 
-async def _validation_failed(_: Request, error: Exception) -> Response:
+async def _validation_failed(request: Request, error: Exception) -> Response:
     """Report all errors of a request without its values, which may be secrets."""
     found = error.errors() if isinstance(error, RequestValidationError) else ()
     errors = (_error(*entry["loc"], message=str(entry["msg"])) for entry in found)
-    return problem_reply(invalid("the request does not match the API description", *errors))
+    unknown = unknown_parameters(request)
+    return problem_reply(
+        invalid("the request does not match the API description", *errors, *unknown)
+    )
 
 
 def _error(location: object, *name: object, message: str) -> dict[str, str]:

@@ -15,15 +15,18 @@ from tenantcron.api.inputs import (
 )
 from tenantcron.api.pages import invalid_position, moment, page, position_parts
 from tenantcron.api.replies import conditional_reply
-from tenantcron.api.routing import READ, REPEATABLE, OperatorOf, Reader, problems
+from tenantcron.api.routing import READ, REPEATABLE, OperatorOf, Reader, StrictRoute, problems
 from tenantcron.api.writes import WriteResult, write
+from tenantcron.core.execution_ids import PREFIX_PATTERN, id_range
 from tenantcron.core.names import NAME_PATTERN, TENANT_PATTERN
 from tenantcron.scheduler.operate.execution_lookup import ExecutionDetails
 from tenantcron.scheduler.operate.operator import Operator
+from tenantcron.service.freshness import must_be_current
 from tenantcron.service.lookups import require_execution, visible_execution, visible_tenant
-from tenantcron.service.responses.executions import as_json, details_as_json
+from tenantcron.service.responses.executions import as_json, details_as_json, log_as_json
 from tenantcron.service.responses.shapes import (
     ExecutionDetailsResponse,
+    ExecutionLogResponse,
     ExecutionPage,
     ExecutionResponse,
 )
@@ -32,7 +35,7 @@ from tenantcron.store.rows import execution_history
 from tenantcron.store.rows.execution_history import ExecutionFilter, ExecutionRow, HistoryPosition
 from tenantcron.store.rows.executions import State
 
-router = APIRouter(prefix="/executions", tags=["executions"])
+router = APIRouter(prefix="/executions", tags=["executions"], route_class=StrictRoute)
 
 ExecutionPath = Annotated[UUID, Path(description="The id of the execution.")]
 _OPERATED = problems(404, 409)
@@ -52,17 +55,31 @@ async def list_executions(
     state: Annotated[list[State] | None, Query(description="Filter by state.")] = None,
     since: Annotated[Moment | None, Query(description="Scheduled at or after this time.")] = None,
     until: Annotated[Moment | None, Query(description="Scheduled before this time.")] = None,
+    prefix: Annotated[
+        str | None,
+        Query(
+            alias="id",
+            pattern=f"^{PREFIX_PATTERN}$",
+            description="Filter by id, or by its first characters, at least 8.",
+        ),
+    ] = None,
+    saga: Annotated[
+        str | None, Query(pattern=f"^{NAME_PATTERN}$", description="Filter by saga.")
+    ] = None,
     limit: Limit = DEFAULT_LIMIT,
     after: After = None,
 ) -> Response:
     """List the executions that the caller may see, newest first."""
     only = work.bound_to if tenant is None else visible_tenant(work, tenant)
-    filters, position = (
-        ExecutionFilter(only, schedule, tuple(state or ()), since, until),
-        _position(after),
+    ids = None if prefix is None else id_range(prefix)
+    filters = ExecutionFilter(only, schedule, tuple(state or ()), since, until, ids, saga)
+    position = _position(after)
+    rows = await work.read_history(
+        lambda connection: execution_history.page(
+            connection, filters, before=position, limit=limit + 1
+        ),
+        current=must_be_current(request),
     )
-    async with work.reading.transaction() as connection:
-        rows = await execution_history.page(connection, filters, before=position, limit=limit + 1)
     return conditional_reply(
         request, page("executions", rows, limit, to_json=as_json, position=_sort_key)
     )
@@ -79,6 +96,19 @@ async def get_execution(
         found = await visible_execution(connection, work, execution)
         attempts = await execution_history.attempts_of(connection, found)
     return conditional_reply(request, {**details_as_json(ExecutionDetails(found, tuple(attempts)))})
+
+
+@router.get("/{execution:word}/log", response_model=ExecutionLogResponse, responses=READ)
+async def get_execution_log(
+    request: Request,
+    work: Reader,
+    execution: ExecutionPath,
+) -> Response:
+    """Get the stored logs of the attempts of an execution."""
+    async with work.reading.transaction() as connection:
+        found = await visible_execution(connection, work, execution)
+        attempts = await execution_history.attempts_of(connection, found)
+    return conditional_reply(request, {**log_as_json(ExecutionDetails(found, tuple(attempts)))})
 
 
 @router.post(

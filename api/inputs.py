@@ -2,20 +2,32 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from fastapi import Header, Path, Query
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
 
 from tenantcron.actor.origin import LONGEST_SOURCE_REF
 from tenantcron.api.pages import DEFAULT, LARGEST
+from tenantcron.core.durations import DurationError, parse_duration
 from tenantcron.core.labels import LONGEST_VALUE, MOST_LABELS
 from tenantcron.core.names import NAME_PATTERN, TENANT_PATTERN
+from tenantcron.core.quotas import QUOTAS
 from tenantcron.core.schema_names import LONGEST_NAME
 from tenantcron.core.setting_readers import MOST_CONCURRENT
+from tenantcron.core.tenant_limits import HIGHEST_LIMIT, HIGHEST_WEIGHT
 from tenantcron.core.words import visible
+from tenantcron.service.responses.platform_shapes import ROLES
 from tenantcron.store.rows.idempotency_keys import LONGEST_KEY
-from tenantcron.store.rows.tenants import HIGHEST_LIMIT
 
 LONGEST_REASON: Final = 500
 LONGEST_FILE: Final = 1_000
@@ -25,6 +37,9 @@ _FIRST: Final = datetime.min.replace(tzinfo=UTC)
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _NOT_BLANK: Final = r"\S"
+_LONGEST_TEXT: Final = 2_048
+_LONGEST_DURATION: Final = 32
+_MOST_ITEMS: Final = 1_000
 
 
 def _in_utc(moment: datetime) -> datetime:
@@ -43,6 +58,14 @@ def _require_iso_format(value: object) -> object:
     return value
 
 
+def _is_duration(text: str) -> str:
+    try:
+        parse_duration(text)
+    except DurationError as error:
+        raise ValueError(str(error)) from error
+    return text
+
+
 def _clean(text: str) -> str:
     return visible(text).strip()
 
@@ -52,6 +75,9 @@ Reason = Annotated[
     str,
     Field(min_length=1, max_length=LONGEST_REASON, pattern=_NOT_BLANK),
     AfterValidator(_clean),
+]
+Duration = Annotated[
+    str, Field(max_length=_LONGEST_DURATION, examples=["90d"]), AfterValidator(_is_duration)
 ]
 TenantPath = Annotated[
     str, Path(pattern=f"^{TENANT_PATTERN}$", description="The id of the tenant.")
@@ -112,7 +138,7 @@ FileName = Annotated[
 DEFAULT_LIMIT: Final = DEFAULT
 
 
-class _Body(BaseModel):
+class Body(BaseModel):
     """A JSON body without unknown fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -126,11 +152,32 @@ def _to_integer(value: object) -> object:
 _Integer = Annotated[int, BeforeValidator(_to_integer)]
 
 
-class TenantLimitsBody(_Body):
+def _quota(name: str) -> FieldInfo:
+    rule = QUOTAS[name]
+    words = f"{rule.lowest} to {rule.highest}{' bytes' if rule.is_size else ''}"
+    field: FieldInfo = Field(ge=rule.lowest, le=rule.highest, description=words)
+    return field
+
+
+class QuotaChanges(Body):
+    """Quotas of a tenant. Null restores the policy's quota; an absent quota is unchanged."""
+
+    pending_tasks: Annotated[_Integer, _quota("pending_tasks")] | None = None
+    starts_per_minute: Annotated[_Integer, _quota("starts_per_minute")] | None = None
+    payload_bytes: Annotated[_Integer, _quota("payload_bytes")] | None = None
+    stored_bytes: Annotated[_Integer, _quota("stored_bytes")] | None = None
+    schedules_per_owner: Annotated[_Integer, _quota("schedules_per_owner")] | None = None
+
+
+class TenantLimitsBody(Body):
     """Limits of a tenant. Null restores the platform's limit; an absent limit is unchanged."""
 
     max_schedules: Annotated[_Integer, Field(ge=0, le=HIGHEST_LIMIT)] | None = None
     max_concurrent: Annotated[_Integer, Field(ge=1, le=HIGHEST_LIMIT)] | None = None
+    weight: Annotated[_Integer, Field(ge=1, le=HIGHEST_WEIGHT)] | None = Field(
+        default=None, description="The share of scarce slots; null restores 1."
+    )
+    quotas: QuotaChanges | None = None
 
 
 class NewTenant(TenantLimitsBody):
@@ -150,19 +197,116 @@ class TenantChanges(TenantLimitsBody):
     labels: Annotated[dict[str, str | None], Field(max_length=2 * MOST_LABELS)] | None = None
 
 
-class RequiredReason(_Body):
+class RequiredReason(Body):
     """The reason of an operation, which the audit records."""
 
     reason: Reason
 
 
-class OptionalReason(_Body):
+class OptionalReason(Body):
     """The optional reason of an operation."""
 
     reason: Reason | None = None
 
 
 NO_REASON: Final = OptionalReason()
+
+
+class LimitChanges(OptionalReason):
+    """Limits of the cluster. Null restores the declared limit; an absent limit is unchanged."""
+
+    max_concurrent: Annotated[_Integer, Field(ge=0, le=MOST_CONCURRENT)] | None = None
+    max_concurrent_per_tenant: Annotated[_Integer, Field(ge=0, le=MOST_CONCURRENT)] | None = None
+
+
+class NewApiToken(Body):
+    """The API token to create. Without a tenant, it is for all tenants."""
+
+    name: Annotated[str, Field(pattern=f"^{NAME_PATTERN}$", examples=["ci"])]
+    role: Annotated[str, Field(json_schema_extra={"enum": list(ROLES)})]
+    tenant: Annotated[str, Field(pattern=f"^{TENANT_PATTERN}$")] | None = None
+    expires_in: Annotated[Duration, Field(description="How long it lives, at most 366 days.")] = (
+        "90d"
+    )
+
+    @field_validator("role")
+    @classmethod
+    def _known_role(cls, role: str) -> str:
+        if role not in ROLES:
+            raise ValueError(f"must be one of {', '.join(ROLES)}")
+        return role
+
+
+class NewWebhook(Body):
+    """The webhook to add. Without events or tenants, it receives those of all."""
+
+    name: Annotated[str, Field(max_length=_LONGEST_TEXT, examples=["ops"])]
+    url: Annotated[str, Field(max_length=_LONGEST_TEXT, examples=["https://ops.internal/hooks"])]
+    events: (
+        Annotated[
+            list[Annotated[str, Field(max_length=_LONGEST_TEXT)]],
+            Field(max_length=_MOST_ITEMS, description="Types or families, such as `execution`."),
+        ]
+        | None
+    ) = None
+    tenants: (
+        Annotated[
+            list[Annotated[str, Field(max_length=_LONGEST_TEXT)]], Field(max_length=_MOST_ITEMS)
+        ]
+        | None
+    ) = None
+    secret: (
+        Annotated[
+            str,
+            Field(
+                max_length=_LONGEST_TEXT,
+                description="A reference to the secret: env:NAME or file:/path.",
+                examples=["env:HOOK_SECRET"],
+            ),
+        ]
+        | None
+    ) = None
+    batch: Annotated[bool, Field(description="Send several events per request.")] = False
+
+
+class Rotation(Body):
+    """How to rotate the signing keys: the algorithm, and when the new key signs."""
+
+    algorithm: Literal["EdDSA", "ES256"] = "EdDSA"
+    lead: (
+        Annotated[Duration, Field(description="How long it is published before it signs.")] | None
+    ) = None
+    now: Annotated[bool, Field(description="Sign with it at once.")] = False
+
+
+NO_ROTATION: Final = Rotation()
+
+
+class RefreshRequest(Body):
+    """How to sync tenants: compare only, or detach the source instead."""
+
+    check: Annotated[bool, Field(description="Show the differences and change nothing.")] = False
+    detach: Annotated[bool, Field(description="Remove the source and keep its tenants.")] = False
+    max_missing: (
+        Annotated[
+            _Integer,
+            Field(
+                ge=0,
+                le=HIGHEST_LIMIT,
+                description="Suspend up to this many tenants that are missing in the source.",
+            ),
+        ]
+        | None
+    ) = None
+
+    @model_validator(mode="after")
+    def _one_action(self) -> "RefreshRequest":
+        if self.check and self.detach:
+            raise ValueError("send `check` or `detach`, not both")
+        return self
+
+
+NO_REFRESH: Final = RefreshRequest()
 
 
 class Deprovision(RequiredReason):

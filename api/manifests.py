@@ -18,12 +18,13 @@ from tenantcron.api.inputs import (
     TenantPath,
 )
 from tenantcron.api.replies import json_reply
-from tenantcron.api.routing import GUARDED, Deployer, Planner, problems
+from tenantcron.api.routing import GUARDED, Deployer, Planner, StrictRoute, problems
 from tenantcron.api.tenants import require_unchanged
 from tenantcron.api.writes import WriteResult, write
 from tenantcron.core.names import TenantId
 from tenantcron.core.words import visible
 from tenantcron.manifests.files import ManifestFile
+from tenantcron.manifests.policy_digests import policy_digest
 from tenantcron.reconciler.apply import Applier
 from tenantcron.reconciler.fleet import apply_all, plan_all, prepare_all
 from tenantcron.reconciler.outcome import ReconcileOutcome
@@ -32,14 +33,16 @@ from tenantcron.reconciler.sources import Prepared
 from tenantcron.service.lookups import visible_tenant
 from tenantcron.service.problems import ApiProblem, invalid
 from tenantcron.service.responses.outcomes import answer
-from tenantcron.service.responses.shapes import ManifestResultResponse
+from tenantcron.service.responses.shapes import ManifestResultResponse, PolicyResponse
 from tenantcron.service.roles import Permission
 from tenantcron.service.work import Work
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.times import database_time
 from tenantcron.tenants.creation import create_tenant
 
-router = APIRouter(prefix="/tenants/{tenant:word}/manifest", tags=["manifests"])
+router = APIRouter(
+    prefix="/tenants/{tenant:word}/manifest", tags=["manifests"], route_class=StrictRoute
+)
 
 _JSON: Final = "application/json"
 _YAML: Final = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
@@ -75,7 +78,7 @@ async def plan_manifest(
     with work.manifest_slot():
         prepared = await _prepared(work, manifest, _planned_from(revision, if_none_match))
         outcomes = await plan_all(work.reading, prepared, Rules(create_tenants, max_deletes))
-        return json_reply(await _answer(work.reading, outcomes))
+        return json_reply(await _answer(work.reading, outcomes, _policy(work)))
 
 
 @router.post(
@@ -111,7 +114,7 @@ async def apply_manifest(
             await require_unchanged(request, database, of)
             applier = Applier(database, rules, work.who, ref, create)
             outcomes = await apply_all(applier, prepared, _no_progress)
-            return WriteResult(await _answer(database, outcomes))
+            return WriteResult(await _answer(database, outcomes, _policy(work)))
 
         return await write(request, work, step)
 
@@ -150,16 +153,22 @@ async def _prepared(
     ]
 
 
-async def _answer(database: Database, outcomes: Sequence[ReconcileOutcome]) -> Mapping[str, object]:
+async def _answer(
+    database: Database, outcomes: Sequence[ReconcileOutcome], policy: PolicyResponse
+) -> Mapping[str, object]:
     """Return the response of plan or apply; raise it as ApiProblem if it was refused."""
     async with database.transaction() as connection:
         now = await database_time(connection)
     # In a thread: computing next executions would block other requests.
-    response = await asyncio.to_thread(answer, outcomes, now)
+    response = await asyncio.to_thread(answer, outcomes, now, policy)
     for outcome in outcomes:
         if outcome.refusal is not None:
             raise ApiProblem(outcome.refusal.code, outcome.refusal.message, {**response})
     return {**response}
+
+
+def _policy(work: Work) -> PolicyResponse:
+    return {"origin": "server", "digest": policy_digest(work.service.policy)}
 
 
 def _no_progress() -> None:

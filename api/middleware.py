@@ -6,7 +6,7 @@ bodies, including chunked ones. It adds security headers for browsers. It logs i
 which the caller receives only the correlation id.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from time import perf_counter
 from typing import Final
@@ -23,6 +23,7 @@ from tenantcron.api.replies import problem_reply
 from tenantcron.api.routing import CORRELATION
 from tenantcron.core.hosts import host_of, is_trusted
 from tenantcron.manifests.loading.source import MAX_BYTES
+from tenantcron.scheduler.metrics.counts import RequestCounts
 from tenantcron.service.problems import ApiProblem, problem_of
 from tenantcron.store.connection.deadlines import budget
 
@@ -31,6 +32,8 @@ log = structlog.get_logger()
 # One more than the loader accepts, because the loader has the better error message.
 LONGEST_BODY: Final = MAX_BYTES + 1
 _DIGITS: Final = 12
+# Probes, scrapes and pages of the dashboard are not requests to the API.
+_API: Final = "/v1/"
 # Orchestrators call the probes by IP address.
 _PROBES: Final = (LIVENESS, "/readyz")
 _HEADERS: Final = {
@@ -51,6 +54,7 @@ class Edge:
     timeout: timedelta
     # The trusted hosts; if empty, any host is accepted.
     hosts: tuple[str, ...] = ()
+    requests: RequestCounts = field(default_factory=RequestCounts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
@@ -78,12 +82,15 @@ class Edge:
                 problem = ApiProblem("TC714", "report the id in X-Correlation-Id to the operator")
             if not reply.begun:
                 await problem_reply(problem)(scope, receive, reply)
+        seconds = perf_counter() - started
+        if scope["path"].startswith(_API):
+            self.requests.note(reply.status, seconds)
         log.info(
             "request",
             method=scope["method"],
             path=scope["path"],
             status=reply.status,
-            milliseconds=round((perf_counter() - started) * 1000, 1),
+            milliseconds=round(seconds * 1000, 1),
         )
 
 

@@ -62,7 +62,7 @@ class ResultPage(Generic[T]):
         """Return the page and the position of the next one."""
         following = None
         if self._is_full and self._last is not None:
-            following = _encode(self._position(self._last))
+            following = encoded_position(self._position(self._last))
         return {self._name: self._items, "next": following}
 
 
@@ -82,7 +82,8 @@ def page(
     return filled.answer()
 
 
-def _encode(position: Sequence[str | int | bool]) -> str:
+def encoded_position(position: Sequence[str | int | bool]) -> str:
+    """Encode a position."""
     return urlsafe_b64encode(json.dumps(position).encode()).decode().rstrip("=")
 
 

@@ -4,6 +4,7 @@ from contextlib import aclosing
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.api.inputs import (
     DEFAULT_LIMIT,
@@ -22,9 +23,11 @@ from tenantcron.api.pages import (
     position_parts,
 )
 from tenantcron.api.replies import conditional_reply
-from tenantcron.api.routing import READ, Reader
+from tenantcron.api.routing import READ, Reader, StrictRoute
+from tenantcron.core.names import NAME_PATTERN
 from tenantcron.core.words import visible
 from tenantcron.scheduler.inspect.schedule_status import UnknownError, existing_tenant
+from tenantcron.service.freshness import must_be_current
 from tenantcron.service.lookups import visible_tenant
 from tenantcron.service.responses.records import document_as_json, record_as_json, version_as_json
 from tenantcron.service.responses.shapes import (
@@ -36,7 +39,10 @@ from tenantcron.store.rows import audit_records, manifest_versions
 from tenantcron.store.rows.audit_records import AuditFilter, AuditPlace, AuditRow
 from tenantcron.store.schema import tenant_objects
 
-router = APIRouter(prefix="/tenants/{tenant:word}", tags=["records"])
+ActorQuery = Annotated[
+    str | None, Query(max_length=255, description="Filter by the id of the actor.")
+]
+router = APIRouter(prefix="/tenants/{tenant:word}", tags=["records"], route_class=StrictRoute)
 
 
 @router.get("/manifest-versions", response_model=ManifestVersionPage, responses=READ)
@@ -95,13 +101,25 @@ async def list_audit_records(
     ] = None,
     entity_id: Annotated[str | None, Query(max_length=255, description="Filter by id.")] = None,
     since: Annotated[Moment | None, Query(description="Changed at or after this time.")] = None,
+    until: Annotated[Moment | None, Query(description="Changed before this time.")] = None,
+    actor: ActorQuery = None,
+    schedule: Annotated[
+        str | None,
+        Query(
+            pattern=f"^{NAME_PATTERN}$",
+            description="Changes, pauses and resumptions of this schedule.",
+        ),
+    ] = None,
     limit: Limit = DEFAULT_LIMIT,
     after: After = None,
 ) -> Response:
     """List the audit records of a tenant, newest first."""
     of, position = visible_tenant(work, tenant), _position(after)
-    filters = AuditFilter(_storable(entity_type), _storable(entity_id), since)
-    async with work.reading.transaction() as connection:
+    filters = AuditFilter(
+        storable(entity_type), storable(entity_id), since, until, storable(actor), schedule
+    )
+
+    async def read(connection: AsyncConnection) -> ResultPage[AuditRow]:
         row = await existing_tenant(connection, of)
         kept = await tenant_objects.has_tenant_tables(connection, row.schema_name)
         schema = row.schema_name if kept else None
@@ -111,10 +129,13 @@ async def list_audit_records(
             async for record in rows:
                 if not shown.add(record):
                     break
+        return shown
+
+    shown = await work.read_history(read, current=must_be_current(request))
     return conditional_reply(request, shown.answer())
 
 
-def _storable(text: str | None) -> str | None:
+def storable(text: str | None) -> str | None:
     """Escape characters that Postgres cannot store; such a filter matches no record."""
     return None if text is None else visible(text)
 

@@ -1,15 +1,20 @@
 """Shared by all routes: authentication, documented problems, path segments."""
 
 from collections.abc import Awaitable, Callable
+from functools import wraps
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 from uuid import UUID
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Response, params
+from fastapi.dependencies.utils import get_flat_params
+from fastapi.routing import APIRoute
 from starlette.convertors import Convertor, register_url_convertor
 
 from tenantcron.api.inputs import IdempotencyKey, IfMatch
-from tenantcron.service.problems import MEDIA_TYPE, ProblemBody
+from tenantcron.core.suggest import close_match
+from tenantcron.core.words import visible
+from tenantcron.service.problems import MEDIA_TYPE, ProblemBody, invalid
 from tenantcron.service.roles import Permission
 from tenantcron.service.work import Service, Work
 
@@ -35,6 +40,53 @@ class _PathSegment(Convertor[str]):
 register_url_convertor("word", _PathSegment())
 
 
+class StrictRoute(APIRoute):
+    """A route that rejects unknown query parameters.
+
+    A misspelt filter would otherwise be ignored, and the response would contain too much. The check
+    follows the authentication and the validation, which reports unknown parameters together with
+    all other errors of the request.
+    """
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().__init__(path, _strict(endpoint), **options)
+        fields = get_flat_params(self.dependant)
+        self.query_parameters = tuple(
+            field.alias for field in fields if isinstance(field.field_info, params.Query)
+        )
+
+
+def _strict(endpoint: Callable[..., Awaitable[Response]]) -> Callable[..., Awaitable[Response]]:
+    @wraps(endpoint)
+    async def checked(request: Request, **parameters: Any) -> Response:
+        if errors := unknown_parameters(request):
+            raise invalid("the request has unknown query parameters", *errors)
+        return await endpoint(request=request, **parameters)
+
+    return checked
+
+
+def unknown_parameters(request: Request) -> list[dict[str, str]]:
+    """Return an error for each query parameter that the route does not have."""
+    route = request.scope.get("route")
+    if not isinstance(route, StrictRoute):
+        return []
+    known = route.query_parameters
+    return [
+        {"in": "query", "name": visible(name), "message": _unknown(name, known)}
+        for name in dict.fromkeys(request.query_params)
+        if name not in known
+    ]
+
+
+def _unknown(name: str, known: tuple[str, ...]) -> str:
+    meant = close_match(name, known)
+    if meant:
+        return f"unknown parameter: did you mean `{meant}`?"
+    named = ", ".join(f"`{parameter}`" for parameter in known) or "none"
+    return f"unknown parameter: this request takes {named}"
+
+
 def _authenticated(permission: Permission) -> Callable[..., Awaitable[Work]]:
     async def authenticate(
         request: Request,
@@ -49,7 +101,9 @@ def _authenticated(permission: Permission) -> Callable[..., Awaitable[Work]]:
 
 
 Reader = Annotated[Work, Depends(_authenticated(Permission.READ))]
+TaskReader = Annotated[Work, Depends(_authenticated(Permission.READ_TASKS))]
 Planner = Annotated[Work, Depends(_authenticated(Permission.PLAN))]
+Submitter = Annotated[Work, Depends(_authenticated(Permission.SUBMIT))]
 OperatorOf = Annotated[Work, Depends(_authenticated(Permission.OPERATE))]
 Deployer = Annotated[Work, Depends(_authenticated(Permission.APPLY))]
 Admin = Annotated[Work, Depends(_authenticated(Permission.MANAGE))]
@@ -103,5 +157,7 @@ PROBLEM_SCHEMA: Final = {
         "status": {"type": "integer"},
         "detail": {"type": "string"},
         "code": {"type": "string"},
+        "problem": {"type": "string", "description": "What is wrong, without the hint."},
+        "hint": {"type": "string", "description": "What to do next, if it is known."},
     },
 }

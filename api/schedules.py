@@ -16,13 +16,14 @@ from tenantcron.api.inputs import (
 )
 from tenantcron.api.pages import page, text_position
 from tenantcron.api.replies import conditional_reply
-from tenantcron.api.routing import READ, REPEATABLE, OperatorOf, Reader, problems
+from tenantcron.api.routing import READ, REPEATABLE, OperatorOf, Reader, StrictRoute, problems
 from tenantcron.api.writes import WriteResult, write
 from tenantcron.core.names import NAME_PATTERN
+from tenantcron.core.schedule_refs import ScheduleRef
 from tenantcron.reconciler.outcome import Registered, live_schedules
 from tenantcron.scheduler.inspect.schedule_status import (
-    ScheduleRef,
     existing_tenant,
+    is_scheduler_running,
     read_schedule_status,
 )
 from tenantcron.scheduler.inspect.why import explain
@@ -55,7 +56,9 @@ from tenantcron.store.connection.times import database_time
 from tenantcron.store.rows import schedule_cursors
 from tenantcron.store.rows.tenant_schedules import ScheduleFilter
 
-router = APIRouter(prefix="/tenants/{tenant:word}/schedules", tags=["schedules"])
+router = APIRouter(
+    prefix="/tenants/{tenant:word}/schedules", tags=["schedules"], route_class=StrictRoute
+)
 
 _OPERATED = problems(404, 409)
 
@@ -195,7 +198,8 @@ async def trigger_schedule(
 
     async def step(database: Database) -> WriteResult:
         made = await _operator(work, database).trigger(ref, body.reason)
-        return WriteResult({**triggered_as_json(ref, made)})
+        running = await is_scheduler_running(database, work.settings.lease)
+        return WriteResult({**triggered_as_json(ref, made, scheduler_running=running)})
 
     return await write(request, work, step)
 

@@ -1,6 +1,8 @@
 """The server process: sets up the service and serves until it is stopped."""
 
 import asyncio
+import errno
+import logging
 import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -20,18 +22,24 @@ from tenantcron.core.errors import TenantcronError, UsageError
 from tenantcron.core.settings import Settings
 from tenantcron.manifests.files import Policies
 from tenantcron.manifests.policy import FILE_NAME
+from tenantcron.scheduler.metrics.counts import RequestCounts
 from tenantcron.scheduler.metrics.prometheus import Metrics
+from tenantcron.scheduler.replica.shared_state import Replica
+from tenantcron.scheduler.steps.callbacks import Callbacks
+from tenantcron.scheduler.steps.idempotency_retention import Retention
 from tenantcron.scheduler.tokens.key_material import KeyMaterial
 from tenantcron.scheduler.tokens.live_tokens import LiveTokens
 from tenantcron.scheduler.tokens.signing_keys import SigningKeys
 from tenantcron.service.callers import LOOPBACK, Callers, OidcIssuer
 from tenantcron.service.oidc_key_sets import IssuerKeySet
-from tenantcron.service.rate_limits import Allowances
+from tenantcron.service.rate_limits import Allowances, ReportLimit
 from tenantcron.service.work import Service
 from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.read_replica import ReadReplica
 from tenantcron.store.embedded.ending import end_after, end_at_once
 from tenantcron.store.rows import api_usage, idempotency_keys
 from tenantcron.store.schema import api_role
+from tenantcron.targets.capabilities import Capabilities
 
 log = structlog.get_logger()
 
@@ -56,7 +64,13 @@ class Address:
             )
 
 
-async def open_service(database: Database, settings: Settings, *, anonymous: bool) -> Service:
+async def open_service(
+    database: Database,
+    settings: Settings,
+    *,
+    anonymous: bool,
+    read_replica: ReadReplica | None = None,
+) -> Service:
     """Return the service on a database; log a warning for each missing protection."""
     patient = database.patient(settings.api_timeout)
     async with database.transaction() as connection:
@@ -67,7 +81,7 @@ async def open_service(database: Database, settings: Settings, *, anonymous: boo
         )
     if anonymous:
         log.warning("api_anonymous", hint="every process on this machine has full access")
-    keys = _signing_keys(patient, settings)
+    keys, requests = _signing_keys(patient, settings), RequestCounts()
     return Service(
         database=patient,
         settings=settings,
@@ -80,10 +94,22 @@ async def open_service(database: Database, settings: Settings, *, anonymous: boo
             anonymous,
         ),
         row_level_security=usable,
-        metrics=Metrics(database, settings).scrape,
+        metrics=Metrics(database, settings, requests=requests).scrape,
+        requests=requests,
+        read_replica=read_replica,
         key_set=None if keys is None else keys.key_set,
         live_tokens=None if keys is None else LiveTokens(keys, settings),
+        callbacks=Callbacks(
+            _recorder(patient, settings), ReportLimit(patient, settings.api_rate_limit).admit
+        ),
     )
+
+
+def _recorder(database: Database, settings: Settings) -> Replica:
+    """Return a replica that runs nothing, but records the end of attempts."""
+    policy = Policies(None).of(settings.folder / FILE_NAME)
+    retention = Retention(policy.idempotency_retention)
+    return Replica(database, settings, capabilities=Capabilities(), retention=retention)
 
 
 def _signing_keys(database: Database, settings: Settings) -> SigningKeys | None:
@@ -132,6 +158,23 @@ def server_config(
     )
 
 
+def _explained(error: OSError) -> str:
+    """Return why an address cannot be used, and what to do."""
+    match error.errno:
+        case errno.EADDRINUSE:
+            return "the port is in use: stop the other program, or choose another --port"
+        case errno.EACCES:
+            return "permission denied: choose a --port above 1023"
+        case errno.EADDRNOTAVAIL:
+            return "this machine does not have that address: choose another --host"
+    return error.strerror or str(error)
+
+
+def _is_message(record: logging.LogRecord) -> bool:
+    """Whether uvicorn logs a message; it also logs the bare exception that `startup` explains."""
+    return not isinstance(record.msg, OSError)
+
+
 class _ApiServer(uvicorn.Server):
     """Logs its start and shuts down gracefully on a signal.
 
@@ -141,6 +184,7 @@ class _ApiServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
         self._service = service
+        logging.getLogger("uvicorn.error").addFilter(_is_message)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen; raise UsageError if the address cannot be used."""
@@ -149,7 +193,7 @@ class _ApiServer(uvicorn.Server):
             await super().startup(sockets)
         except SystemExit as end:
             why = end.__context__
-            cause = why.strerror if isinstance(why, OSError) else why
+            cause = _explained(why) if isinstance(why, OSError) else why
             raise UsageError(f"cannot listen on {where}: {cause}") from why
         log.info(
             "api_started",

@@ -46,10 +46,7 @@ async def check_readiness(request: Request) -> Response:
 @router.get("/metrics", include_in_schema=False)
 async def metrics(work: Reader) -> Response:
     """Return the metrics of the cluster, for callers that may see all tenants."""
-    if work.bound_to is not None:
-        raise ApiProblem(
-            "TC702", f"metrics cover all tenants, but the token is for `{work.bound_to}`"
-        )
+    work.require_all_tenants("metrics cover")
     return Response(await work.service.metrics(), media_type=METRICS_TYPE)
 
 

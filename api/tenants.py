@@ -22,22 +22,33 @@ from tenantcron.api.inputs import (
 )
 from tenantcron.api.pages import page, text_position
 from tenantcron.api.replies import conditional_reply, require_match
-from tenantcron.api.routing import GUARDED, READ, REPEATABLE, Admin, Reader, problems
+from tenantcron.api.routing import GUARDED, READ, REPEATABLE, Admin, Reader, StrictRoute, problems
 from tenantcron.api.writes import WriteResult, write
 from tenantcron.core.labels import checked_changes, read_filter
-from tenantcron.core.names import TenantId
+from tenantcron.core.names import TenantId, tenant_id
 from tenantcron.core.schema_names import schema_name
 from tenantcron.service.lookups import visible_tenant
 from tenantcron.service.problems import invalid
-from tenantcron.service.responses.shapes import TenantPage, TenantResponse
-from tenantcron.service.responses.tenants import tenant_as_json
+from tenantcron.service.responses.shapes import (
+    DeprovisionedResponse,
+    TenantDetailsResponse,
+    TenantPage,
+    TenantResponse,
+)
+from tenantcron.service.responses.tenants import tenant_as_json, tenant_details_as_json
 from tenantcron.service.work import Work
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import tenants
 from tenantcron.store.rows.tenants import TenantFilter, TenantLimits, TenantRow, TenantStatus
-from tenantcron.tenants.registry import Registry, find_tenant, tenant_id
+from tenantcron.tenants.registry import (
+    Registry,
+    find_declared_quotas,
+    find_identities,
+    find_kept,
+    find_tenant,
+)
 
-router = APIRouter(tags=["tenants"])
+router = APIRouter(tags=["tenants"], route_class=StrictRoute)
 
 _CHANGED = problems(404, 409, 412)
 
@@ -61,15 +72,18 @@ async def list_tenants(
     return conditional_reply(request, shown)
 
 
-@router.get("/tenants/{tenant:word}", response_model=TenantResponse, responses=READ)
+@router.get("/tenants/{tenant:word}", response_model=TenantDetailsResponse, responses=READ)
 async def get_tenant(
     request: Request,
     work: Reader,
     tenant: TenantPath,
 ) -> Response:
-    """Get a tenant."""
+    """Get a tenant, its quotas and its system identities."""
     of = visible_tenant(work, tenant)
-    return conditional_reply(request, {**tenant_as_json(await find_tenant(work.reading, of))})
+    row = await find_tenant(work.reading, of)
+    identities = await find_identities(work.writing, of)
+    quotas = await find_declared_quotas(work.reading)
+    return conditional_reply(request, {**tenant_details_as_json(row, identities, quotas)})
 
 
 @router.post(
@@ -112,7 +126,7 @@ async def update_tenant(
     tenant: TenantPath,
     body: TenantChanges,
 ) -> Response:
-    """Change limits and labels of a tenant. Absent fields are unchanged."""
+    """Change limits, quotas and labels of a tenant. Absent fields are unchanged."""
     labels = checked_changes(body.labels or {})
 
     async def change(registry: Registry, of: TenantId) -> TenantRow:
@@ -160,7 +174,7 @@ async def resume_tenant(
 
 @router.post(
     "/tenants/{tenant:word}:deprovision",
-    response_model=TenantResponse,
+    response_model=DeprovisionedResponse,
     responses=_CHANGED,
     dependencies=GUARDED,
 )
@@ -170,17 +184,23 @@ async def deprovision_tenant(
     tenant: TenantPath,
     body: Deprovision,
 ) -> Response:
-    """Deprovision a tenant. `drop_schema` drops its tables, and its schema if it is empty then."""
+    """Deprovision a tenant. `drop_schema` drops its tables, and its schema if it is empty then.
+
+    `kept` lists what was not dropped, and why.
+    """
     if body.drop_schema and body.confirm != tenant:
         error = {"in": "body", "name": "confirm", "message": "must be the id of the tenant"}
         raise invalid("set `confirm` to the id of the tenant to drop its tables", error)
-    drops = body.drop_schema
-    return await _change(
-        request,
-        work,
-        tenant,
-        lambda registry, of: registry.deprovision(of, body.reason, drop_schema=drops),
-    )
+    of, drops = visible_tenant(work, tenant), body.drop_schema
+
+    async def step(database: Database) -> WriteResult:
+        await require_unchanged(request, database, of)
+        registry = Registry(database, work.who)
+        row = await registry.deprovision(of, body.reason, drop_schema=drops)
+        kept = await find_kept(database, row) if drops else []
+        return WriteResult({**tenant_as_json(row), "kept": kept})
+
+    return await write(request, work, step)
 
 
 async def _change(
@@ -204,7 +224,9 @@ async def require_unchanged(request: Request, database: Database, tenant: Tenant
     async with database.transaction() as connection:
         row = await tenants.lock(connection, tenant)
     if row is not None:
-        require_match(request, {**tenant_as_json(row)})
+        identities = await find_identities(database, tenant)
+        quotas = await find_declared_quotas(database)
+        require_match(request, {**tenant_details_as_json(row, identities, quotas)})
 
 
 def _limits(body: inputs.TenantLimitsBody) -> TenantLimits:
@@ -213,4 +235,8 @@ def _limits(body: inputs.TenantLimitsBody) -> TenantLimits:
         limits["max_schedules"] = body.max_schedules
     if "max_concurrent" in body.model_fields_set:
         limits["max_concurrent"] = body.max_concurrent
+    if "weight" in body.model_fields_set:
+        limits["weight"] = body.weight
+    if body.quotas is not None:
+        limits["quotas"] = body.quotas.model_dump(exclude_unset=True)
     return limits

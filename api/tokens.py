@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 
 from tenantcron.actor.verification import InvalidTokenError, Proof
 from tenantcron.api.replies import json_reply
-from tenantcron.api.routing import CORRELATION, problems
+from tenantcron.api.routing import CORRELATION, StrictRoute, problems
 from tenantcron.core.names import TenantId
 from tenantcron.scheduler.tokens.live_tokens import LiveTokens
 from tenantcron.service.callers import bearer_of
@@ -26,7 +26,7 @@ from tenantcron.service.rate_limits import enforce_rate_limit
 from tenantcron.service.roles import Permission
 from tenantcron.service.work import Service
 
-router = APIRouter(tags=["tokens"])
+router = APIRouter(tags=["tokens"], route_class=StrictRoute)
 log = structlog.get_logger()
 
 _FORM, _JSON = "application/x-www-form-urlencoded", "application/json"

@@ -32,6 +32,8 @@ class WriteResult:
     data: Mapping[str, object]
     status: HTTPStatus = HTTPStatus.OK
     headers: Mapping[str, str] = field(default_factory=dict)
+    # What an idempotency key stores instead, if the response contains a secret.
+    stored: Mapping[str, object] | None = None
 
 
 # The change, on a database whose transactions join the transaction of the write.
@@ -59,7 +61,8 @@ async def _run_and_store(
 ) -> WriteResult:
     """Run the change and store its response, in one transaction."""
     result = await step(work.writing.joining(connection))
-    caller, answer = work.caller.key, encoded(result.data).decode()
+    stored = result.data if result.stored is None else result.stored
+    caller, answer = work.caller.key, encoded(stored).decode()
     await idempotency_keys.keep(connection, caller, key, result.status, answer)
     return result
 

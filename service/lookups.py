@@ -5,19 +5,19 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tenantcron.core.names import TenantId
+from tenantcron.core.names import TenantId, tenant_id
+from tenantcron.core.schedule_refs import ScheduleRef
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.reconciler.document import definitions
 from tenantcron.reconciler.state import LiveState
-from tenantcron.scheduler.inspect.schedule_status import ScheduleRef, UnknownError, require_schedule
+from tenantcron.scheduler.inspect.schedule_status import UnknownError, require_schedule
 from tenantcron.schedules.pause import Pause
 from tenantcron.service.work import Work
 from tenantcron.store.rows import execution_history, tenant_schedules
 from tenantcron.store.rows.execution_history import ExecutionRow
 from tenantcron.store.rows.tenant_schedules import ListedSchedule, ScheduleFilter
 from tenantcron.store.rows.tenants import TenantRow, TenantStatus
-from tenantcron.tenants.registry import tenant_id
 
 
 def visible_tenant(work: Work, text: str) -> TenantId:

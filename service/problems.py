@@ -13,14 +13,16 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnectionError
 from typing_extensions import TypedDict
 
-from tenantcron.core.errors import UsageError
+from tenantcron.core.errors import DeclinedError, NotFoundError, UsageError
 from tenantcron.reconciler.checking import CheckLostError
 from tenantcron.reconciler.refusals import REFUSALS, RefusedError
-from tenantcron.scheduler.inspect.schedule_status import UnknownError
 from tenantcron.scheduler.operate.refusals import OperationError
+from tenantcron.scheduler.steps.callbacks import StaleAttemptError
 from tenantcron.service.responses.problem_types import PROBLEMS
+from tenantcron.service.submissions import InvalidTaskError, KeyConflictError, OverQuotaError
 from tenantcron.store.connection.errors import ConflictError, DatabaseError
 from tenantcron.tenants.errors import TenantError, UnknownTenantError
+from tenantcron.tenants.source.refresh import TurnLostError
 
 MEDIA_TYPE: Final = "application/problem+json"
 # Seconds. Spreads the retries of callers that met a slow database at the same time.
@@ -28,10 +30,16 @@ RETRY_AFTER: Final = 2
 
 # The first match applies.
 KNOWN: Final[tuple[tuple[type[Exception], str], ...]] = (
-    (UnknownError, "TC703"),
+    (NotFoundError, "TC703"),
     (UnknownTenantError, "TC703"),
     (TenantError, "TC704"),
+    (KeyConflictError, "TC731"),
+    (OverQuotaError, "TC732"),
     (OperationError, "TC704"),
+    (TurnLostError, "TC711"),
+    # Others that the command line reports with exit code 1.
+    (DeclinedError, "TC704"),
+    (StaleAttemptError, "TC730"),
     (ConflictError, "TC711"),
     (DatabaseError, "TC710"),
     (NoConnectionError, "TC710"),
@@ -93,20 +101,39 @@ class ApiProblem(Exception):  # noqa: N818 -- the word of RFC 9457
 
 def problem_of(error: Exception) -> ApiProblem | None:
     """Return the problem of an exception; None if it is an internal error."""
-    if isinstance(error, ApiProblem):
-        return error
-    if isinstance(error, RefusedError):
-        return ApiProblem(error.code, error.message)
-    if isinstance(error, CheckLostError):
-        return unavailable(f"{error}: retry")
-    if isinstance(error, DBAPIError):
-        cause = error.orig
-        timed_out = isinstance(cause, psycopg.Error) and cause.sqlstate in _TIMED_OUT
-        return unavailable() if timed_out else None
+    match error:
+        case ApiProblem():
+            return error
+        case RefusedError():
+            return ApiProblem(error.code, error.message)
+        case InvalidTaskError():
+            return invalid(error.detail, *error.errors)
+        case CheckLostError():
+            return unavailable(f"{error}: retry")
+        case DBAPIError():
+            return unavailable() if is_timeout(error) else None
+        case _:
+            return _known_problem(error)
+
+
+def _known_problem(error: Exception) -> ApiProblem | None:
     code = next((code for kind, code in KNOWN if isinstance(error, kind)), None)
     if code is None:
         return None
-    return unavailable() if code == _NOT_FOR_CALLERS else ApiProblem(code, str(error))
+    return unavailable() if code == _NOT_FOR_CALLERS else ApiProblem(code, str(error), _hint(error))
+
+
+def _hint(error: Exception) -> dict[str, object]:
+    """Return what is wrong and what to do next as members; `detail` has both."""
+    if isinstance(error, NotFoundError) and error.hint is not None:
+        return {"problem": error.problem, "hint": error.hint}
+    return {}
+
+
+def is_timeout(error: DBAPIError) -> bool:
+    """Whether a statement timed out, or waited too long for a lock."""
+    cause = error.orig
+    return isinstance(cause, psycopg.Error) and cause.sqlstate in _TIMED_OUT
 
 
 def unavailable(detail: str = "the database did not respond in time: retry") -> ApiProblem:

@@ -6,9 +6,11 @@ from tenantcron.scheduler.operate.execution_lookup import ExecutionDetails
 from tenantcron.service.responses.shapes import (
     AttemptResponse,
     ExecutionDetailsResponse,
+    ExecutionLogResponse,
     ExecutionResponse,
 )
 from tenantcron.store.rows.execution_history import AttemptRow, ExecutionRow
+from tenantcron.store.steps.suspects import kills
 
 
 def as_json(row: ExecutionRow) -> ExecutionResponse:
@@ -26,6 +28,7 @@ def as_json(row: ExecutionRow) -> ExecutionResponse:
         "attempts_allowed": row.attempts_allowed,
         "losses": row.losses,
         "suspect": row.suspicion > 0,
+        "blamed": kills(row.suspicion),
         "not_before": row.not_before.isoformat(),
         "start_deadline": iso(row.start_deadline),
         "created_at": row.created_at.isoformat(),
@@ -35,6 +38,11 @@ def as_json(row: ExecutionRow) -> ExecutionResponse:
         "missed_count": row.missed_count,
         "worker": row.worker_id,
         "lease_until": iso(row.lease_until),
+        "handed_over_at": iso(row.handed_over_at) if row.is_remote else None,
+        "heartbeat_at": iso(row.heartbeat_at) if row.is_remote else None,
+        "attempt_deadline": iso(row.attempt_deadline) if row.is_remote else None,
+        "progress": row.progress if row.is_remote else None,
+        "progress_text": row.progress_text if row.is_remote else None,
         "cancel_requested_at": iso(row.cancel_requested_at),
         "cancel_reason": row.cancel_reason,
         "actor": {
@@ -50,11 +58,35 @@ def as_json(row: ExecutionRow) -> ExecutionResponse:
 
 def details_as_json(details: ExecutionDetails) -> ExecutionDetailsResponse:
     """Return an execution with its attempts."""
-    attempts = [_attempt(attempt) for attempt in details.attempts]
+    attempts = [attempt_as_json(attempt) for attempt in details.attempts]
     return {**as_json(details.execution), "attempts": attempts}
 
 
-def _attempt(attempt: AttemptRow) -> AttemptResponse:
+def log_as_json(details: ExecutionDetails) -> ExecutionLogResponse:
+    """Return the stored logs of an execution's attempts."""
+    row = details.execution
+    return {
+        "execution": str(row.id),
+        "tenant": row.tenant_id,
+        "schedule": row.schedule_name,
+        "state": row.state.value,
+        "attempts": [
+            {
+                "attempt": attempt.attempt,
+                "outcome": attempt.outcome,
+                "worker": attempt.worker_id,
+                "started_at": attempt.started_at.isoformat(),
+                "finished_at": attempt.finished_at.isoformat(),
+                "log": attempt.log,
+                "error": attempt.error,
+            }
+            for attempt in details.attempts
+        ],
+    }
+
+
+def attempt_as_json(attempt: AttemptRow) -> AttemptResponse:
+    """Return an attempt."""
     return {
         "attempt": attempt.attempt,
         "outcome": attempt.outcome,

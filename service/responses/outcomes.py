@@ -6,6 +6,7 @@ from datetime import datetime
 from tenantcron.reconciler.diff import Action, ScheduleChange
 from tenantcron.reconciler.drift import Drift
 from tenantcron.reconciler.outcome import ReconcileOutcome, Registered, Status, registered
+from tenantcron.reconciler.plan import Plan
 from tenantcron.schedules.definition import Definition
 from tenantcron.schedules.pause import Pause
 from tenantcron.schedules.timetable import split_bounds
@@ -17,6 +18,7 @@ from tenantcron.service.responses.shapes import (
     LastChangeResponse,
     ManifestResultResponse,
     PauseResponse,
+    PolicyResponse,
     ScheduleResponse,
     Summary,
     TenantResultResponse,
@@ -25,10 +27,13 @@ from tenantcron.service.responses.totals import total
 from tenantcron.store.rows.audit_records import Touch
 
 
-def answer(outcomes: Sequence[ReconcileOutcome], now: datetime) -> ManifestResultResponse:
+def answer(
+    outcomes: Sequence[ReconcileOutcome], now: datetime, policy: PolicyResponse
+) -> ManifestResultResponse:
     """Return the response for some tenants; next executions are computed from `now`."""
     return {
         "at": now.isoformat(),
+        "policies": [policy],
         "tenants": [tenant_answer(outcome, now) for outcome in outcomes],
         "summary": total(map(summary, outcomes)),
     }
@@ -55,7 +60,7 @@ def tenant_answer(outcome: ReconcileOutcome, now: datetime) -> TenantResultRespo
         "status": outcome.status.value,
         "manifest_version": _version(outcome),
         "revision": plan.state.revision if plan else None,
-        "changes": [_change(change) for change in plan.difference.changes] if plan else [],
+        "changes": _changes(plan) if plan else [],
         "drift": [_drift(drift) for drift in outcome.drift],
         "schedules": [schedule(found) for found in registered(plan, now)] if plan else [],
         "diagnostics": [as_json(diagnostic) for diagnostic in outcome.diagnostics],
@@ -73,13 +78,19 @@ def _version(outcome: ReconcileOutcome) -> int | None:
     return plan.version if outcome.status is Status.APPLIED else plan.state.number or None
 
 
-def _change(change: ScheduleChange) -> ChangeResponse:
+def _changes(plan: Plan) -> list[ChangeResponse]:
+    forms = plan.desired.forms
+    return [_change(change, forms.get(change.schedule)) for change in plan.difference.changes]
+
+
+def _change(change: ScheduleChange, form: str | None) -> ChangeResponse:
     return {
         "action": change.action.value,
         "schedule": change.schedule,
         "fields": list(change.fields),
         "before": _definition(change.before),
         "after": _definition(change.after),
+        "form": form,
     }
 
 

@@ -218,6 +218,67 @@ _ALL = (
         ),
         HTTPStatus.BAD_REQUEST,
     ),
+    ProblemType(
+        Rule(
+            "TC721",
+            "unknown-path",
+            "The API has no such path.",
+            "The path is misspelt, or it belongs to a newer release than the server's.",
+            "Compare it with /openapi.json of the server; upgrade the server if it is older.",
+        ),
+        HTTPStatus.NOT_FOUND,
+    ),
+    ProblemType(
+        Rule(
+            "TC722",
+            "too-much-work",
+            "The request takes longer than the server allows.",
+            "The limit `api_timeout` protects other callers.",
+            "Narrow the request with filters, or run the command on the database.",
+        ),
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+    ),
+    ProblemType(
+        Rule(
+            "TC723",
+            "owned-by-manifest",
+            "The manifest owns this field of the schedule.",
+            "The next apply would revert the change. Operators own only the pause.",
+            "Change the manifest that the detail names, and apply it.",
+        ),
+        HTTPStatus.CONFLICT,
+    ),
+    ProblemType(
+        Rule(
+            "TC730",
+            "attempt-over",
+            "A worker reported on an attempt that is over.",
+            "The attempt timed out, its heartbeats were late, or another attempt has started, and "
+            "only the current attempt may change an execution.",
+            "Stop the work, and report nothing more.",
+        ),
+        HTTPStatus.CONFLICT,
+    ),
+    ProblemType(
+        Rule(
+            "TC731",
+            "task-key-reused",
+            "The `idempotency_key` belongs to a task with another request.",
+            "A key identifies one task of a tenant for as long as the task is retained.",
+            "Use a new key for other work, and the same request to submit a task again.",
+        ),
+        HTTPStatus.CONFLICT,
+    ),
+    ProblemType(
+        Rule(
+            "TC732",
+            "over-quota",
+            "The tenant has as much as its quota allows.",
+            "Quotas keep one tenant from using the capacity of all.",
+            "Submit it again when tasks have started, or have an operator raise the quota.",
+        ),
+        HTTPStatus.TOO_MANY_REQUESTS,
+    ),
 )
 
 PROBLEMS = {kind.rule.code: kind for kind in _ALL}

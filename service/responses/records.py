@@ -4,10 +4,12 @@ from collections.abc import Mapping
 
 from tenantcron.service.responses.shapes import (
     AuditRecordResponse,
+    ClusterAuditRecordResponse,
     ManifestVersionDetailsResponse,
     ManifestVersionResponse,
 )
 from tenantcron.store.rows.audit_records import AuditRow
+from tenantcron.store.rows.cluster_records import ClusterRecord
 from tenantcron.store.rows.manifest_versions import VersionRow
 
 
@@ -28,6 +30,11 @@ def document_as_json(
 ) -> ManifestVersionDetailsResponse:
     """Return a version with its schedules."""
     return {**version_as_json(row), "document": document}
+
+
+def cluster_record_as_json(record: ClusterRecord) -> ClusterAuditRecordResponse:
+    """Return an audit record with its tenant."""
+    return {"tenant": record.tenant, **record_as_json(record.row)}
 
 
 def record_as_json(row: AuditRow) -> AuditRecordResponse:

@@ -4,7 +4,8 @@ from datetime import datetime
 
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import MANIFESTS
-from tenantcron.scheduler.inspect.schedule_status import ScheduleRef, ScheduleStatus
+from tenantcron.core.schedule_refs import ScheduleRef
+from tenantcron.scheduler.inspect.schedule_status import ScheduleStatus
 from tenantcron.scheduler.operate.operator import Paused, Resumed, Triggered
 from tenantcron.schedules.timetable import split_bounds
 from tenantcron.service.responses.executions import as_json, iso
@@ -76,13 +77,16 @@ def resumed_as_json(ref: ScheduleRef, done: Resumed) -> ResumedResponse:
     }
 
 
-def triggered_as_json(ref: ScheduleRef, done: Triggered) -> TriggeredResponse:
-    """Return a manually triggered execution."""
+def triggered_as_json(
+    ref: ScheduleRef, done: Triggered, *, scheduler_running: bool
+) -> TriggeredResponse:
+    """Return a manually triggered execution, and whether a scheduler will start it."""
     return {
         "tenant": ref.tenant,
         "schedule": ref.schedule,
         "execution": str(done.id),
         "scheduled_for": done.scheduled_for.isoformat(),
+        "scheduler_running": scheduler_running,
     }
 
 

@@ -10,8 +10,10 @@ from typing import Annotated, Final, Literal, NotRequired
 # Pydantic requires this TypedDict on older versions of Python.
 from typing_extensions import TypedDict
 
+from tenantcron.core.quotas import QuotaSource
 
-class _JsonSchema:
+
+class JsonKeywords:
     """Adds keywords to the JSON Schema of a type, without an import of pydantic."""
 
     def __init__(self, **keywords: object) -> None:
@@ -23,8 +25,8 @@ class _JsonSchema:
         return handler(core) | self.keywords
 
 
-Time = Annotated[str, _JsonSchema(format="date-time")]
-Id = Annotated[str, _JsonSchema(format="uuid")]
+Time = Annotated[str, JsonKeywords(format="date-time")]
+Id = Annotated[str, JsonKeywords(format="uuid")]
 STATES: Final = (
     *("PENDING", "RUNNING", "RETRYING", "SUCCEEDED", "DEAD", "SKIPPED", "MISSED", "CANCELLED"),
 )
@@ -33,10 +35,10 @@ OUTCOMES: Final = (
 )
 STATUSES: Final = ("active", "suspended", "deprovisioned")
 SEVERITIES: Final = ("error", "warning")
-StateName = Annotated[str, _JsonSchema(enum=STATES)]
-OutcomeName = Annotated[str, _JsonSchema(enum=OUTCOMES)]
-StatusName = Annotated[str, _JsonSchema(enum=STATUSES)]
-SeverityName = Annotated[str, _JsonSchema(enum=SEVERITIES)]
+StateName = Annotated[str, JsonKeywords(enum=STATES)]
+OutcomeName = Annotated[str, JsonKeywords(enum=OUTCOMES)]
+StatusName = Annotated[str, JsonKeywords(enum=STATUSES)]
+SeverityName = Annotated[str, JsonKeywords(enum=SEVERITIES)]
 
 
 class DiagnosticResponse(TypedDict):
@@ -74,6 +76,8 @@ class ChangeResponse(TypedDict):
     fields: list[str]
     before: DefinitionResponse | None
     after: DefinitionResponse | None
+    # The key of the timetable in the manifest, such as `daily`; null if it is not known.
+    form: str | None
 
 
 class LastChangeResponse(TypedDict):
@@ -145,6 +149,8 @@ class ExecutionResponse(TypedDict):
     attempts_allowed: int
     losses: int
     suspect: bool
+    # How often it is the suspected cause of the loss of its worker.
+    blamed: int
     not_before: Time
     start_deadline: Time | None
     created_at: Time
@@ -154,6 +160,12 @@ class ExecutionResponse(TypedDict):
     missed_count: int
     worker: str | None
     lease_until: Time | None
+    # The last attempt, if a remote worker runs it: what the worker has reported so far.
+    handed_over_at: Time | None
+    heartbeat_at: Time | None
+    attempt_deadline: Time | None
+    progress: int | None
+    progress_text: str | None
     cancel_requested_at: Time | None
     cancel_reason: str | None
     actor: ActorResponse
@@ -180,6 +192,28 @@ class ExecutionDetailsResponse(ExecutionResponse):
     """An execution with its attempts."""
 
     attempts: list[AttemptResponse]
+
+
+class AttemptLogResponse(TypedDict):
+    """The stored log of an attempt: the last 64 KiB that its handler wrote."""
+
+    attempt: int
+    outcome: OutcomeName
+    worker: str
+    started_at: Time
+    finished_at: Time
+    log: str | None
+    error: str | None
+
+
+class ExecutionLogResponse(TypedDict):
+    """The stored logs of the attempts of an execution, in order."""
+
+    execution: Id
+    tenant: str
+    schedule: str
+    state: StateName
+    attempts: list[AttemptLogResponse]
 
 
 class CursorResponse(TypedDict):
@@ -253,10 +287,12 @@ class TriggeredResponse(TypedDict):
     schedule: str
     execution: Id
     scheduled_for: Time
+    # Whether a scheduler runs that will start it.
+    scheduler_running: bool
 
 
 class FindingResponse(TypedDict):
-    """A reason why a schedule did not run, and what to do."""
+    """A reason why a schedule or a task did not run, and what to do."""
 
     code: str
     message: str
@@ -304,11 +340,12 @@ class HealthResponse(TypedDict):
 
     healthy: bool
     findings: list[HealthFindingResponse]
-    replicas: list[ReplicaResponse]
-    running: int
-    max_concurrent: int
-    waiting: int
-    lag_seconds: float
+    # Absent if a lock on a table blocks all other reads.
+    replicas: NotRequired[list[ReplicaResponse]]
+    running: NotRequired[int]
+    max_concurrent: NotRequired[int]
+    waiting: NotRequired[int]
+    lag_seconds: NotRequired[float]
 
 
 class WhyResponse(TypedDict):
@@ -331,12 +368,42 @@ class TenantResponse(TypedDict):
     max_schedules: int | None
     max_concurrent: int | None
     weight: int
+    # Those that an operator has set, by name.
+    quotas: dict[str, int]
     labels: dict[str, str]
     sourced: bool
     missing_since: Time | None
     schedule_revision: int
     created_at: Time
     updated_at: Time
+
+
+class IdentityResponse(TypedDict):
+    """An identity under which schedulers act for a tenant."""
+
+    id: str
+    role: str
+    status: StatusName
+
+
+class QuotaResponse(TypedDict):
+    """A quota in effect, and whether the policy, its table of the tenant or an operator set it."""
+
+    value: int
+    source: QuotaSource
+
+
+class TenantDetailsResponse(TenantResponse):
+    """A tenant with its identities and quotas; no identities before the first scheduler has run."""
+
+    identities: list[IdentityResponse]
+    effective_quotas: dict[str, QuotaResponse]
+
+
+class DeprovisionedResponse(TenantResponse):
+    """A deprovisioned tenant, and the objects that were not dropped, with the reasons."""
+
+    kept: list[str]
 
 
 class TenantPage(TypedDict):
@@ -359,10 +426,19 @@ class TenantScheduleResponse(ScheduleResponse):
     tenant: str
 
 
+class FailedTenantResponse(TypedDict):
+    """A tenant whose schema cannot be read, and why."""
+
+    tenant: str
+    error: str
+
+
 class TenantSchedulePage(TypedDict):
     """A page of the schedules of all tenants, ordered by tenant and name."""
 
     schedules: list[TenantScheduleResponse]
+    # Tenants of this page.
+    failed: list[FailedTenantResponse]
     next: str | None
 
 
@@ -404,6 +480,19 @@ class AuditRecordPage(TypedDict):
     next: str | None
 
 
+class ClusterAuditRecordResponse(AuditRecordResponse):
+    """An audit record with its tenant; null for records about the cluster."""
+
+    tenant: str | None
+
+
+class ClusterAuditRecordPage(TypedDict):
+    """A page of the audit records of all tenants, newest first."""
+
+    audit_records: list[ClusterAuditRecordResponse]
+    next: str | None
+
+
 class ErrorResponse(TypedDict):
     """Why a tenant was refused."""
 
@@ -426,6 +515,17 @@ class TenantResultResponse(TypedDict):
     error: NotRequired[ErrorResponse]
 
 
+class PolicyResponse(TypedDict):
+    """A policy that checked manifests: its origin, and the start of its checksum.
+
+    The origin is a file, `default` without one, or a server. A server calls itself `server`; the
+    command line puts its URL there.
+    """
+
+    origin: str
+    digest: str
+
+
 class Summary(TypedDict):
     """The totals over all tenants."""
 
@@ -441,5 +541,7 @@ class ManifestResultResponse(TypedDict):
     """The response of plan and apply."""
 
     at: Time
+    # A server of an earlier release does not return them.
+    policies: NotRequired[list[PolicyResponse]]
     tenants: list[TenantResultResponse]
     summary: Summary

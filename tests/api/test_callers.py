@@ -87,10 +87,14 @@ async def test_changes_with_a_token_are_recorded_as_authenticated(
     assert done.headers["x-correlation-id"] == str(row["correlation_id"])
 
 
-READ, PLAN, OPERATE, APPLY, MANAGE = Permission
+JSON = {"Content-Type": "application/json"}
+READ, READ_TASKS, PLAN, SUBMIT, OPERATE, APPLY, MANAGE = Permission
 REQUESTS = {
     READ: ("GET", "/v1/tenants/acme", None),
+    READ_TASKS: ("GET", "/v1/tenants/acme/tasks", None),
     PLAN: ("POST", "/v1/tenants/acme/manifest:plan", manifest("acme", {"nightly": NIGHTLY})),
+    # The first one is accepted with 202.
+    SUBMIT: ("POST", "/v1/tenants/acme/tasks", '{"saga": "send", "idempotency_key": "1"}'),
     OPERATE: ("POST", "/v1/tenants/acme/schedules/nightly:trigger", "{}"),
     APPLY: ("POST", "/v1/tenants/acme/manifest:apply", manifest("acme", {"nightly": NIGHTLY})),
     MANAGE: ("PATCH", "/v1/tenants/acme", '{"max_schedules": 30}'),
@@ -100,11 +104,15 @@ REQUESTS = {
 async def test_each_role_has_exactly_the_documented_permissions(api: Api) -> None:
     await api.tenants("acme")
     await apply(api, "acme", {"nightly": NIGHTLY})
+    async with await api.client("submitter") as submitter:
+        method, path, body = REQUESTS[SUBMIT]
+        first = await submitter.request(method, path, content=body, headers=JSON)
+        assert first.status_code == 202
     for role in Role:
         for tenant in (None, "acme"):
             async with await api.client(role, tenant) as client:
                 for permission, (method, path, body) in REQUESTS.items():
-                    kind = YAML if "manifest" in path else {"Content-Type": "application/json"}
+                    kind = YAML if "manifest" in path else JSON
                     got = await client.request(method, path, content=body, headers=kind)
                     allowed = may(Grant(role, TenantId(tenant) if tenant else None), permission)
                     assert got.status_code == (200 if allowed else 403), (role, tenant, permission)

@@ -12,13 +12,10 @@ from support.fleet import NIGHTLY, manifest, query
 from support.serving import YAML, Api, api_on, apply, executions, new_token
 
 from tenantcron.core.names import TenantId
+from tenantcron.core.schedule_refs import ScheduleRef
+from tenantcron.events.cloud_events import EVENT_TYPES
 from tenantcron.migrations.runner import open_to_api
-from tenantcron.scheduler.events.webhooks import EVENT_TYPES
-from tenantcron.scheduler.inspect.schedule_status import (
-    ScheduleRef,
-    UnknownError,
-    read_schedule_status,
-)
+from tenantcron.scheduler.inspect.schedule_status import UnknownError, read_schedule_status
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import (
     execution_history,

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 from support.explaining import explained
-from support.fleet import NIGHTLY, numbered
+from support.fleet import NIGHTLY, numbered, query
 from support.serving import Api, apply, executions, pages
 
 from tenantcron.core.names import TenantId
@@ -120,7 +120,7 @@ async def test_a_path_with_a_trailing_slash_is_not_redirected(api: Api) -> None:
     async with await api.client("viewer") as viewer:
         answer = await viewer.get("/v1/tenants/", headers={"Host": "evil.example"})
 
-    assert (answer.status_code, answer.json()["code"]) == (404, "TC703")
+    assert (answer.status_code, answer.json()["code"]) == (404, "TC721")
     assert "location" not in answer.headers
 
 
@@ -141,6 +141,26 @@ async def test_audit_records_of_both_schemas_are_in_one_list(api: Api) -> None:
     (pause,) = paused.json()["audit_records"]
     assert (pause["entity_id"], pause["after"]["reason"]) == ("acme/s000", "partner is down")
     assert [row["entity_id"] for row in of_schedule.json()["audit_records"]] == ["s001"]
+
+
+async def test_audit_records_are_filtered_by_schedule_actor_and_time(api: Api) -> None:
+    await api.tenants("acme")
+    await apply(api, "acme", numbered(3))
+    async with await api.client("operator") as operator:
+        path = "/v1/tenants/acme"
+        for name in ("s000", "s001"):
+            await operator.post(f"{path}/schedules/{name}:pause", json={"reason": "partner"})
+        records = f"{path}/audit-records"
+        of_schedule = await pages(operator, records, "audit_records", limit=1, schedule="s000")
+        by_ada = await pages(operator, records, "audit_records", actor="ada")
+        newest = of_schedule[0]["changed_at"]
+        older = await pages(operator, records, "audit_records", schedule="s000", until=newest)
+
+    assert [(row["entity_type"], row["entity_id"]) for row in of_schedule] == [
+        *(("pause", "acme/s000"), ("schedule", "s000"))
+    ]
+    assert [row["entity_type"] for row in by_ada] == ["tenant"]
+    assert older == of_schedule[1:]
 
 
 async def test_a_schedule_has_its_state_and_why_it_did_not_run(api: Api) -> None:
@@ -166,6 +186,49 @@ async def test_an_execution_is_shown_with_its_attempts(api: Api) -> None:
         shown = (await viewer.get(f"/v1/executions/{row['id']}")).json()
 
     assert shown == row | {"attempts": []}
+
+
+_ATTEMPTS = (
+    "INSERT INTO tenantcron.execution_attempt (execution_id, scheduled_for, attempt, worker_id,"
+    " started_at, finished_at, outcome, error, log)"
+    " SELECT id, scheduled_for, n, 'host:1', now(), now(), 'FAILED', 'boom', 'line ' || n"
+    " FROM tenantcron.execution, generate_series(1, 2) AS n"
+)
+
+
+async def test_the_log_of_an_execution_has_all_its_attempts(api: Api, database_url: str) -> None:
+    await api.tenants("acme", "beta")
+    await executions(api, "acme", 1, "DEAD")
+    query(database_url, _ATTEMPTS)
+    async with await api.client("viewer") as viewer, await api.client("viewer", "beta") as other:
+        (row,) = (await viewer.get("/v1/executions")).json()["executions"]
+        shown = (await viewer.get(f"/v1/executions/{row['id']}/log")).json()
+        hidden = await other.get(f"/v1/executions/{row['id']}/log")
+
+    assert (shown["execution"], shown["state"]) == (row["id"], "DEAD")
+    assert [(attempt["attempt"], attempt["log"]) for attempt in shown["attempts"]] == [
+        *((1, "line 1"), (2, "line 2"))
+    ]
+    assert hidden.status_code == 404
+
+
+async def test_executions_are_found_by_the_first_characters_of_their_id(api: Api) -> None:
+    await api.tenants("acme", "beta")
+    await executions(api, "acme", 20)
+    async with await api.client("viewer") as viewer, await api.client("viewer", "beta") as other:
+        rows = (await viewer.get("/v1/executions")).json()["executions"]
+        wanted = rows[7]["id"]
+        prefixes = (wanted[:8], wanted[:13].upper(), wanted, wanted.replace("-", ""))
+        found = [await pages(viewer, "/v1/executions", "executions", id=id_) for id_ in prefixes]
+        hidden = await pages(other, "/v1/executions", "executions", id=wanted)
+        invalid = [
+            await viewer.get("/v1/executions", params={"id": id_})
+            for id_ in (wanted[:7], "not-an-id", f"{wanted}0")
+        ]
+
+    assert found == [[rows[7]]] * 4
+    assert hidden == []
+    assert {answer.status_code for answer in invalid} == {422}
 
 
 @pytest.mark.parametrize(
@@ -238,7 +301,18 @@ async def test_lists_are_read_in_the_order_of_an_index(api: Api) -> None:
             )
         ),
     )
+    first = UUID("12345678" + 24 * "0")
+    by_id = await explained(
+        api.database,
+        lambda session: execution_history.page(
+            session,
+            ExecutionFilter(ids=(first, UUID("12345678" + 24 * "f"))),
+            before=None,
+            limit=50,
+        ),
+    )
     assert "scheduled_for_id_idx" in newest
+    assert "_pkey" in by_id
     # The table of live executions is small, so any plan is fine.
     assert not re.search('"Seq Scan"[^{]*"Relation Name": "execution_past', newest + of_tenant)
     assert "tenant_id_scheduled_for_id_idx" in of_tenant

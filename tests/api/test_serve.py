@@ -68,7 +68,9 @@ def test_a_used_port_is_reported_at_once_without_a_start_event(
         called = Shell(tmp_path, database_url)("serve", "--port", port)
 
     assert called.code == 2
-    assert f"error: cannot listen on 127.0.0.1:{port}: " in called.err
+    advice = "the port is in use: stop the other program, or choose another --port"
+    assert f"error: cannot listen on 127.0.0.1:{port}: {advice}\n" in called.err
+    assert "Errno" not in called.err
     assert "api_started" not in called.err
 
 

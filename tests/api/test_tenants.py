@@ -1,7 +1,7 @@
 """Labels of tenants, and tenants that the platform's registry manages, over HTTP."""
 
 import pytest
-from support.fleet import NIGHTLY
+from support.fleet import NIGHTLY, query
 from support.platform import TABLE, Platform
 from support.serving import Api, apply, pages
 
@@ -100,3 +100,61 @@ async def test_lists_have_the_schedules_of_all_providers_page_by_page(api: Api) 
         ]
         reports = await viewer.get("/v1/tenants/acme/schedules", params={"saga": "report"})
         assert len(reports.json()["schedules"]) == 2
+
+
+async def test_a_tenant_is_shown_with_its_identities_and_its_etag_guards_changes(
+    api: Api, database_url: str
+) -> None:
+    await api.tenants("acme")
+    async with await api.client("admin") as admin:
+        before = await admin.get("/v1/tenants/acme")
+        service = "INSERT INTO tenantcron.service (name, declared_at) VALUES ('billing', now())"
+        query(database_url, service)
+        shown = await admin.get("/v1/tenants/acme")
+        guard = {"If-Match": shown.headers["etag"]}
+        changed = await admin.patch("/v1/tenants/acme", json={"max_concurrent": 3}, headers=guard)
+        stale = await admin.patch("/v1/tenants/acme", json={"max_concurrent": 4}, headers=guard)
+
+    assert [row["id"] for row in before.json()["identities"]] != [
+        row["id"] for row in shown.json()["identities"]
+    ]
+    assert {row["status"] for row in shown.json()["identities"]} == {"active"}
+    assert (changed.status_code, stale.status_code) == (200, 412)
+
+
+async def test_a_deprovisioned_tenant_reports_what_was_kept(api: Api, database_url: str) -> None:
+    await api.tenants("acme", "beta")
+    query(database_url, "CREATE TABLE tenant_acme.own (id int)")
+    async with await api.client("admin") as admin:
+        dropped = await admin.post(
+            "/v1/tenants/acme:deprovision",
+            json={"reason": "ended", "drop_schema": True, "confirm": "acme"},
+        )
+        kept = await admin.post("/v1/tenants/beta:deprovision", json={"reason": "ended"})
+
+    (reason,) = dropped.json()["kept"]
+    assert "tenant_acme" in reason
+    assert kept.json()["kept"] == []
+
+
+async def test_quotas_of_a_tenant_are_changed_by_name_and_shown_with_their_source(
+    api: Api, database_url: str
+) -> None:
+    await api.tenants("acme")
+    declared = """UPDATE tenantcron.limits SET quotas = '{{"payload_bytes": 1000}}'"""
+    query(database_url, declared)
+    url = "/v1/tenants/acme"
+    async with await api.client("admin") as admin:
+        body = {"quotas": {"pending_tasks": 5, "starts_per_minute": 7}}
+        changed = await admin.patch(url, json=body)
+        await admin.patch(url, json={"quotas": {"starts_per_minute": None}})
+        shown = (await admin.get(url)).json()
+        invalid = await admin.patch(url, json={"quotas": {"starts_per_minute": 0, "other": 1}})
+
+    assert changed.json()["quotas"] == {"pending_tasks": 5, "starts_per_minute": 7}
+    assert shown["quotas"] == {"pending_tasks": 5}
+    assert shown["effective_quotas"]["pending_tasks"] == {"value": 5, "source": "operator"}
+    assert shown["effective_quotas"]["payload_bytes"] == {"value": 1000, "source": "policy"}
+    assert shown["effective_quotas"]["starts_per_minute"] == {"value": 1000, "source": "default"}
+    assert invalid.status_code == 422
+    assert len(invalid.json()["errors"]) == 2

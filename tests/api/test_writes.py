@@ -9,6 +9,7 @@ import pytest
 from support.fleet import NIGHTLY, Shell, manifest, names, numbered, query, versions
 from support.serving import YAML, Api, api_on, apply, new_token
 
+from tenantcron.manifests.policy_digests import policy_digest
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import idempotency_keys
 
@@ -27,7 +28,11 @@ async def test_a_plan_equals_that_of_the_command_line_and_writes_nothing(
     called = await asyncio.to_thread(shell, "plan", "acme.yaml", "--format", "json")
 
     printed = json.loads(called.out)
-    assert response | {"at": 0} == printed | {"at": 0}
+    # The server checks manifests with its own policy.
+    checked_with = {"origin": "server", "digest": policy_digest(api.service.policy)}
+    assert response["policies"] == [checked_with]
+    assert printed["policies"] == [checked_with | {"origin": "default"}]
+    assert response | {"at": 0} == printed | {"at": 0, "policies": [checked_with]}
     assert names(database_url, "acme") == []
 
 
@@ -356,7 +361,7 @@ async def test_an_invalid_body_is_422_and_changes_nothing(
 
 async def test_several_errors_are_reported_at_once(api: Api) -> None:
     async with await api.client("admin") as admin:
-        body = {"tenant": "Acme", "max_schedules": -1, "weight": 3}
+        body = {"tenant": "Acme", "max_schedules": -1, "weight": 101}
         got = await admin.post("/v1/tenants", json=body)
 
     assert {error["name"] for error in got.json()["errors"]} == {
