@@ -17,6 +17,7 @@ from tenantcron.web import (
     schedule_search,
     schedules,
     signing_in,
+    tasks,
     tenants,
 )
 from tenantcron.web.load_ahead import LoadAhead
@@ -49,6 +50,7 @@ def _routes() -> list[Route]:
         Route(f"{ROOT}/tenants", page(tenants.show_list)),
         Route(f"{ROOT}/tenants/{{tenant}}", page(tenants.show)),
         Route(f"{ROOT}/tenants/{{tenant}}/difference", page(tenants.show_difference)),
+        Route(f"{ROOT}/tenants/{{tenant}}/tasks", page(tasks.show_list)),
         Route(f"{ROOT}{_SCHEDULE}", page(schedules.show)),
         _posted(f"{_SCHEDULE}/pause", action(schedules.pause)),
         _posted(f"{_SCHEDULE}/resume", action(schedules.resume)),

@@ -13,6 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from tenantcron.scheduler.inspect.cluster_status import ClusterStatus, read_cluster_status
 from tenantcron.scheduler.inspect.findings import Finding, FindingSeverity
 from tenantcron.scheduler.inspect.health import examine
+from tenantcron.service.freshness import must_be_current
 from tenantcron.store.rows import execution_history, schedule_counts, tenants
 from tenantcron.store.rows.execution_history import ExecutionFilter, ExecutionRow, Outcomes
 from tenantcron.store.rows.executions import State
@@ -67,8 +68,10 @@ async def show(request: Request, visit: Visit) -> Response:
     bound = visit.work.bound_to
     if bound is not None and not visit.work.service.row_level_security:
         return RedirectResponse(f"{ROOT}/tenants/{bound}", HTTPStatus.SEE_OTHER)
-    async with visit.work.reading.transaction() as connection:
-        fleet = await _read(connection, visit, request.app.state.load_ahead)
+    ahead: LoadAhead = request.app.state.load_ahead
+    fleet = await visit.work.read_history(
+        lambda connection: _read(connection, visit, ahead), current=must_be_current(request)
+    )
     now = fleet.status.now
     # In a thread: computing occurrences would block other requests.
     load = await asyncio.to_thread(compute_load, fleet.timetables, now, fleet.limit)

@@ -12,7 +12,7 @@ from tenantcron.web.rendering import rendered
 
 PATH: Final = "/docs"
 _REF: Final = "#/components/schemas/"
-_SUCCESS: Final = ("200", "201")
+_SUCCESS: Final = ("200", "201", "202")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def _groups(paths: Mapping[str, Any]) -> dict[str, list[Operation]]:
 
 def _operation(path: str, method: str, operation: Mapping[str, Any]) -> Operation:
     responses, body = operation["responses"], operation.get("requestBody")
-    (success,) = (responses[status] for status in _SUCCESS if status in responses)
+    success = next(responses[status] for status in _SUCCESS if status in responses)
     return Operation(
         operation["operationId"],
         method.upper(),

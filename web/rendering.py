@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from tenantcron.core.values import JsonValue
+from tenantcron.schedules.pause import pause_text
 from tenantcron.web import words
 from tenantcron.web.sessions import CSRF_FIELD, ROOT, set_browser_cookie
 
@@ -52,6 +53,7 @@ def environment() -> Environment:
         in_words=words.readable,
         sentence=words.sentence,
         number=words.number,
+        pause_text=pause_text,
         iso=datetime.isoformat,
         coded=coded,
         linked=linked,

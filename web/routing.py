@@ -10,6 +10,8 @@ from starlette.responses import RedirectResponse, Response
 
 from tenantcron.api.inputs import LONGEST_REASON
 from tenantcron.core.words import visible
+from tenantcron.service.callers import is_loopback
+from tenantcron.service.freshness import remember_change
 from tenantcron.service.problems import ApiProblem, invalid, problem_of
 from tenantcron.service.responses.problem_types import PROBLEMS
 from tenantcron.service.roles import Permission
@@ -41,7 +43,10 @@ def action(act: RunAction) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         visit, form = await visit_of(request), await form_of(request)
         visit.work.require(Permission.OPERATE)
-        return RedirectResponse(await act(request, visit, form), HTTPStatus.SEE_OTHER)
+        response = RedirectResponse(await act(request, visit, form), HTTPStatus.SEE_OTHER)
+        if visit.work.service.read_replica is not None:
+            remember_change(response, ROOT, secure=not is_loopback(request))
+        return response
 
     return guarded(endpoint)
 

@@ -9,13 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tenantcron.core.errors import TenantcronError
+from tenantcron.core.schedule_refs import ScheduleRef, schedule_name
 from tenantcron.core.values import JsonObject, JsonValue
-from tenantcron.scheduler.inspect.schedule_status import (
-    ScheduleRef,
-    ScheduleStatus,
-    read_schedule_status,
-    schedule_name,
-)
+from tenantcron.scheduler.inspect.schedule_status import ScheduleStatus, read_schedule_status
 from tenantcron.scheduler.inspect.why import explain
 from tenantcron.scheduler.operate.operator import Operator
 from tenantcron.schedules.settings import with_defaults

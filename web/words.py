@@ -11,9 +11,11 @@ from tenantcron.cron.macros import MACROS
 from tenantcron.cron.timetable import CronTimetable, IntervalTimetable, SingleTimetable
 from tenantcron.schedules.timetable import read_timetable
 from tenantcron.store.rows.executions import State
+from tenantcron.store.rows.tasks import TaskState
 
 # A sign for each state, so that colour is never the only indication.
 SIGNS: Final = {
+    TaskState.WAITING: "◷",
     State.PENDING: "…",
     State.RUNNING: "▶",
     State.SUCCEEDED: "✓",

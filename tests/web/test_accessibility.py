@@ -18,6 +18,7 @@ PAGES = (
     "/ui/schedules?find=n",
     "/ui/tenants/acme",
     "/ui/tenants/acme/difference?from=1&to=2",
+    "/ui/tenants/acme/tasks",
     NIGHTLY,
     f"/ui/executions/{DEAD}",
     f"/ui/executions/{RUNNING}",

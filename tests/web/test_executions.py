@@ -26,6 +26,27 @@ async def test_the_page_and_the_api_show_how_often_a_worker_was_lost(
     assert (answer["losses"], answer["suspect"]) == (4, True)
 
 
+async def test_the_page_and_the_api_show_the_progress_of_a_remote_worker(
+    api: Api, database_url: str
+) -> None:
+    query(
+        database_url,
+        "UPDATE tenantcron.execution SET handed_over_attempt = attempt, handed_over_at = now(),"  # noqa: S608 -- an id from above
+        f" progress = 40, progress_text = 'page 2 of 5' WHERE id = '{RUNNING}'",
+    )
+    token = await new_token(api.database, "viewer")
+    headers = {"Cookie": f"tenantcron_session={token}", "Authorization": f"Bearer {token}"}
+    async with httpx.AsyncClient(base_url=api.url, headers=headers, timeout=30) as client:
+        page = (await client.get(f"/ui/executions/{RUNNING}")).text
+        answer = (await client.get(f"/v1/executions/{RUNNING}")).json()
+
+    assert 'max="100" value="40"' in page
+    assert "page 2 of 5" in page
+    assert (answer["progress"], answer["progress_text"]) == (40, "page 2 of 5")
+    assert answer["handed_over_at"] is not None
+    assert answer["heartbeat_at"] is None
+
+
 async def test_a_confirmation_disappears_when_the_execution_has_moved_on(
     api: Api, database_url: str
 ) -> None:

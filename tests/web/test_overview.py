@@ -37,4 +37,4 @@ async def test_findings_link_to_overdue_schedules_and_skipped_tenants(
             assert f'<a href="{page}">' in found, words
             assert (await client.get(page)).status_code == 200
         tenant = (await client.get("/ui/tenants/acme")).text
-    assert "auto:consecutive_failures (x)" in tenant
+    assert "repeated failures (x)" in tenant
