@@ -13,6 +13,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -22,13 +23,23 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.pool import QueuePool
 
 from tenantcron.core.clock import Clock, database_clock
+from tenantcron.core.requirements import limited_host
 from tenantcron.core.settings import Settings
 from tenantcron.scheduler.inspect.audit_findings import AuditCode
 from tenantcron.scheduler.inspect.cluster_status import OVERDUE
-from tenantcron.scheduler.inspect.schedule_status import LEASES_TO_BE_GONE, alive, without_runner
-from tenantcron.scheduler.metrics.counts import ENDS, Counts, DurationHistogram
+from tenantcron.scheduler.inspect.start_conditions import LEASES_TO_BE_GONE, alive, without_runner
+from tenantcron.scheduler.metrics.counts import (
+    ENDS,
+    MOST_ATTEMPTS,
+    MOST_SAGAS,
+    Counts,
+    DurationHistogram,
+    RequestCounts,
+    SagaCounts,
+)
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.scheduler.steps.fire import RANKS
@@ -41,14 +52,26 @@ from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.errors import DatabaseError
 from tenantcron.store.rows import workers
 from tenantcron.store.steps import requirements
-from tenantcron.store.steps.measuring import ClusterMetrics, MetricsQuery, measure
+from tenantcron.store.steps.measuring import (
+    ClusterMetrics,
+    HistoryMetrics,
+    HistoryQuery,
+    MetricsQuery,
+    measure,
+    measure_history,
+)
 
 FRESH_SECONDS: Final = 5.0
 # Prometheus times out after ten seconds by default, and the database may not answer at all.
 _PATIENCE: Final = 5.0
 _PREFIX: Final = "tenantcron_"
-# The largest number of sagas that `executions_without_runner` reports.
-MOST_SAGAS: Final = 20
+# What is expensive to read changes slowly.
+HISTORY_SECONDS: Final = 60.0
+# Dead executions are counted that far back, and up to that many.
+DEAD_FOR: Final = timedelta(days=7)
+MOST_DEAD: Final = 10_000
+# Waiting tasks are counted up to that many, and estimated above.
+MOST_TASKS: Final = 10_000
 
 
 class MetricType(StrEnum):
@@ -92,6 +115,27 @@ DURATION = Metric("execution_duration_seconds", _HISTOGRAM, "Duration of attempt
 LATENESS = Metric(
     "execution_lateness_seconds", _HISTOGRAM, "Delay from the planned start of an attempt."
 )
+SAGA_ENDED = Metric(
+    "saga_executions_total",
+    _COUNTER,
+    "Started executions that ended, by saga and state.",
+    ("saga", "state"),
+)
+SAGA_DURATION = Metric(
+    "saga_duration_seconds", _HISTOGRAM, "Duration of attempts, by saga.", ("saga",)
+)
+SAGA_DELAY = Metric(
+    "saga_delay_seconds",
+    _HISTOGRAM,
+    "Delay of first attempts from their scheduled time, by saga.",
+    ("saga",),
+)
+RETRIES = Metric(
+    "retries_total",
+    _COUNTER,
+    "Failed attempts that are retried, by the number of the next attempt.",
+    ("attempt",),
+)
 REFRESH = Metric(
     "refresh_duration_seconds", _HISTOGRAM, "Duration of refreshes of changed schedules."
 )
@@ -117,10 +161,19 @@ EVENTS_DELIVERED = Metric(
 WEBHOOK_FAILURES = Metric(
     "webhook_failures_total", _COUNTER, "Failed requests to webhooks.", ("webhook",)
 )
+BUS_PUBLISHED = Metric(
+    "event_bus_events_published_total", _COUNTER, "Events that buses have stored.", ("bus",)
+)
+BUS_FAILURES = Metric(
+    "event_bus_failures_total", _COUNTER, "Failed attempts to publish to buses.", ("bus",)
+)
 MARGIN = Metric(
     "retention_margin_seconds",
     _GAUGE,
     "Seconds between the tightest retry of the last hour and the expiry of its idempotency key.",
+)
+RETENTION = Metric(
+    "idempotency_retention_seconds", _GAUGE, "How long targets remember idempotency keys."
 )
 HERE = Metric("replica_running", _GAUGE, "Running executions of this replica.")
 ABANDONED = Metric(
@@ -128,6 +181,17 @@ ABANDONED = Metric(
 )
 FINDINGS = Metric("audit_findings", _GAUGE, "Findings of the last audit.", ("code",))
 AUDITED = Metric("audit_last_run_timestamp_seconds", _GAUGE, "Time of the last audit.")
+
+POOL = Metric("database_connections_in_use", _GAUGE, "Connections to the database that are in use.")
+POOL_LIMIT = Metric(
+    "database_connections_limit", _GAUGE, "Limit of connections to the database of this process."
+)
+REQUESTS = Metric(
+    "api_request_duration_seconds",
+    _HISTOGRAM,
+    "Duration of requests to the API, by class of the status.",
+    ("status",),
+)
 
 UP = Metric("database_up", _GAUGE, "Whether the state of the cluster could be read.")
 RUNNING = Metric("executions_running", _GAUGE, "Running executions of the cluster.")
@@ -140,10 +204,23 @@ WITHOUT_RUNNER = Metric(
     "Pending executions that no live replica can run, for the sagas with the most.",
     ("saga",),
 )
+RATE_LIMITED = Metric(
+    "executions_rate_limited",
+    _GAUGE,
+    "Pending executions for hosts with a rate limit.",
+    ("host",),
+)
+QUEUED = Metric(
+    "executions_queued",
+    _GAUGE,
+    "Pending executions that may start now, and those that may start later.",
+    ("when",),
+)
 LONGEST_WAIT = Metric(
     "executions_longest_wait_seconds", _GAUGE, "Longest wait of an execution that may start."
 )
 LAG = Metric("cursor_lag_seconds", _GAUGE, "Lateness of the most overdue schedule.")
+TASK_LAG = Metric("task_lag_seconds", _GAUGE, "Lateness of the most overdue waiting task.")
 QUIET = Metric(
     "schedules_quiet", _GAUGE, "Schedules that should fire and do not, by cause.", ("cause",)
 )
@@ -158,6 +235,24 @@ WEBHOOK_LAG = Metric(
 )
 WEBHOOK_DROPPED = Metric(
     "webhook_events_dropped_total", _COUNTER, "Events that expired undelivered.", ("webhook",)
+)
+BUS_LAG = Metric(
+    "event_bus_lag_seconds", _GAUGE, "Age of the oldest unpublished event of a bus.", ("bus",)
+)
+BUS_DROPPED = Metric(
+    "event_bus_events_dropped_total",
+    _COUNTER,
+    "Events that expired unpublished, or that a bus refused.",
+    ("bus",),
+)
+SCHEDULES = Metric("schedules", _GAUGE, "Schedules, by state.", ("state",))
+DEAD = Metric("executions_dead", _GAUGE, "Dead executions of the last week, by saga.", ("saga",))
+TASKS = Metric(
+    "tasks_waiting", _GAUGE, "Tasks that are not fired yet: due now, and due later.", ("when",)
+)
+LOCKS = Metric("database_lock_waits", _GAUGE, "Sessions of the database that wait for a lock.")
+STANDBY_LAG = Metric(
+    "database_standby_lag_seconds", _GAUGE, "Replay lag of the slowest streaming standby."
 )
 REPLICAS = Metric("replicas", _GAUGE, "Live replicas.")
 TENANT_RUNNING = Metric(
@@ -208,6 +303,7 @@ class Metrics:
         settings: Settings,
         process: Process | None = None,
         clock: Clock = database_clock,
+        requests: RequestCounts | None = None,
     ) -> None:
         self._database = database
         self._process = process
@@ -224,7 +320,11 @@ class Metrics:
         self._measured: ClusterMetrics | None = None
         self._lease = settings.lease
         self._without_runner: Counter[str] = Counter()
+        self._rate_limited: Counter[str] = Counter()
         self._read_at = float("-inf")
+        self._requests = requests
+        self._history: HistoryMetrics | None = None
+        self._history_at = float("-inf")
 
     async def scrape(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
@@ -233,11 +333,21 @@ class Metrics:
             now = asyncio.get_running_loop().time()
             if now - self._read_at > FRESH_SECONDS:
                 self._measured, self._read_at = await self._read(), now
+            if self._measured is not None and now - self._history_at > HISTORY_SECONDS:
+                self._history, self._history_at = await self._read_history(), now
         families = [] if self._process is None else list(_process_metrics(self._process))
+        families += _pool_metrics(self._database)
+        if self._requests is not None:
+            durations = self._requests.durations
+            families.append(
+                _histogram(REQUESTS, {(status,): found for status, found in durations.items()})
+            )
         registry = CollectorRegistry()
         families += _cluster_metrics(self._measured)
         if self._measured is not None:
             families.append(_each(WITHOUT_RUNNER, _by_saga(self._without_runner)))
+            families.append(_each(RATE_LIMITED, _counted(self._rate_limited)))
+            families += _history_metrics(self._history)
         registry.register(_Collected(families))
         return generate_latest(registry)
 
@@ -248,21 +358,34 @@ class Metrics:
                 self._database.transaction(by_key=True) as connection,
             ):
                 measured = await measure(connection, self._asked, self._clock())
-                self._without_runner = await self._count_without_runner(connection)
+                await self._count_pending(connection)
                 return measured
         except (DatabaseError, DBAPIError, TimeoutError):
             return None
 
-    async def _count_without_runner(self, connection: AsyncConnection) -> Counter[str]:
+    async def _read_history(self) -> HistoryMetrics | None:
+        try:
+            async with (
+                asyncio.timeout(_PATIENCE),
+                self._database.transaction() as connection,
+            ):
+                query = HistoryQuery(DEAD_FOR, MOST_DEAD, MOST_TASKS, MOST_SAGAS, AUTO_PAUSED)
+                return await measure_history(connection, query, self._clock())
+        except (DatabaseError, DBAPIError, TimeoutError):
+            return None
+
+    async def _count_pending(self, connection: AsyncConnection) -> None:
+        """Count pending executions that no replica can run, or whose host has a rate limit."""
         now = await times.moment(connection, self._clock())
         replicas = alive(await workers.list_all(connection), now, self._lease)
         # Without replicas nothing has a runner, and another metric shows that.
         pending = await requirements.pending(connection) if replicas else []
         missing = set(without_runner([entry.requires for entry in pending], replicas))
-        counted: Counter[str] = Counter()
+        self._without_runner, self._rate_limited = Counter(), Counter()
         for entry in pending:
-            counted[entry.saga] += entry.number if entry.requires in missing else 0
-        return counted
+            self._without_runner[entry.saga] += entry.number if entry.requires in missing else 0
+            if (limited := limited_host(entry.requires)) is not None:
+                self._rate_limited[limited[1]] += entry.number
 
 
 class _Collected(Collector):
@@ -275,8 +398,32 @@ class _Collected(Collector):
         return self._families
 
 
+def _pool_metrics(database: Database) -> Iterator[Family]:
+    pool = database.engine.pool
+    if isinstance(pool, QueuePool):
+        yield _one(POOL, pool.checkedout())
+        yield _one(POOL_LIMIT, pool.size())
+
+
+def _saga_metrics(sagas: SagaCounts) -> Iterator[Family]:
+    yield _each(SAGA_ENDED, {(saga, state.value): n for (saga, state), n in sagas.ended.items()})
+    yield _histogram(SAGA_DURATION, {(saga,): found for saga, found in sagas.durations.items()})
+    yield _histogram(SAGA_DELAY, {(saga,): found for saga, found in sagas.delays.items()})
+
+
+def _history_metrics(measured: HistoryMetrics | None) -> Iterator[Family]:
+    if measured is None:
+        return
+    yield _each(SCHEDULES, _by_name(measured.schedule_states, measured.schedules))
+    yield _each(DEAD, _by_name(measured.dead_sagas, measured.dead))
+    yield _each(TASKS, {("now",): measured.tasks_due, ("later",): measured.tasks_future})
+    yield _one(LOCKS, measured.lock_waits)
+    if measured.standby_lag is not None:
+        yield _one(STANDBY_LAG, measured.standby_lag)
+
+
 def _process_metrics(process: Process) -> Iterator[Family]:
-    counts, margin = process.counts, process.retention.margin
+    counts, retention = process.counts, process.retention
     yield _one(FIRED, counts.fired)
     ended = {**dict.fromkeys(ENDS, 0), **counts.ended}
     yield _each(
@@ -286,6 +433,9 @@ def _process_metrics(process: Process) -> Iterator[Family]:
         DURATION, {(outcome,): counts.durations[outcome] for outcome in AttemptOutcome}
     )
     yield _histogram(LATENESS, {(): counts.lateness})
+    yield from _saga_metrics(counts.sagas)
+    attempts = range(2, MOST_ATTEMPTS + 1)
+    yield _each(RETRIES, {(str(attempt),): counts.retries[attempt] for attempt in attempts})
     yield _histogram(REFRESH, {(): counts.refreshes})
     yield _one(LEASES_LOST, counts.leases_lost)
     yield _one(LEASES_RECOVERED, counts.leases_recovered)
@@ -294,12 +444,16 @@ def _process_metrics(process: Process) -> Iterator[Family]:
     yield _one(MINTED, process.minted.minted)
     failed = process.minted.failed
     yield _each(MINT_FAILURES, {(failure,): failed[failure] for failure in MintFailure})
-    yield _each(EVENTS_DELIVERED, _by_webhook(counts.events_delivered))
-    yield _each(WEBHOOK_FAILURES, _by_webhook(counts.webhook_failures))
+    yield _each(EVENTS_DELIVERED, _counted(counts.events.delivered))
+    yield _each(WEBHOOK_FAILURES, _counted(counts.events.webhook_failures))
+    yield _each(BUS_PUBLISHED, _counted(counts.events.published))
+    yield _each(BUS_FAILURES, _counted(counts.events.bus_failures))
     yield _one(HERE, process.executor.load)
     yield _one(ABANDONED, process.executor.abandoned)
-    if margin is not None:
-        yield _one(MARGIN, margin)
+    # Without a retry, all of the retention is left.
+    keeps = retention.keeps.total_seconds()
+    yield _one(MARGIN, keeps if retention.margin is None else retention.margin)
+    yield _one(RETENTION, keeps)
     if counts.audited is not None:
         yield _each(FINDINGS, {(code,): counts.audited.findings[code] for code in AuditCode})
         yield _one(AUDITED, counts.audited.at.timestamp())
@@ -314,12 +468,16 @@ def _cluster_metrics(measured: ClusterMetrics | None) -> Iterator[Family]:
     yield _one(LIMIT, measured.running_limit or 0)
     yield _one(AT_LIMIT, measured.tenants_at_limit)
     yield _each(PENDING, _by_priority(measured))
+    yield _each(QUEUED, {("now",): measured.startable, ("later",): measured.future})
     yield _one(LONGEST_WAIT, measured.longest_wait or 0.0)
     yield _one(LAG, measured.cursor_lag or 0.0)
+    yield _one(TASK_LAG, measured.task_lag or 0.0)
     yield _each(QUIET, _quiet(measured))
     yield _one(NOT_FOLLOWED, measured.tenants_not_synced)
     yield _each(WEBHOOK_LAG, _by_name(measured.webhooks, measured.webhook_lags))
     yield _each(WEBHOOK_DROPPED, _by_name(measured.webhooks, measured.webhook_drops))
+    yield _each(BUS_LAG, _by_name(measured.buses, measured.bus_lags))
+    yield _each(BUS_DROPPED, _by_name(measured.buses, measured.bus_drops))
     yield _one(REPLICAS, measured.replicas)
     if measured.busiest:
         yield _each(TENANT_RUNNING, _by_name(measured.busiest, measured.busiest_running))
@@ -352,7 +510,7 @@ def _by_saga(counted: Counter[str]) -> dict[tuple[str, ...], float]:
     return {(saga,): number for saga, number in counted.most_common(MOST_SAGAS) if number}
 
 
-def _by_webhook(counted: Mapping[str, int]) -> dict[tuple[str, ...], float]:
+def _counted(counted: Mapping[str, int]) -> dict[tuple[str, ...], float]:
     return _by_name(counted.keys(), counted.values())
 
 

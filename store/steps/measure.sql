@@ -15,8 +15,10 @@ live AS MATERIALIZED (
         tenant_id, priority,
         count(*) FILTER (WHERE state = 'RUNNING') AS running,
         count(*) FILTER (WHERE state <> 'RUNNING') AS waiting,
+        count(*) FILTER (WHERE state <> 'RUNNING' AND not_before > clock.now) AS future,
         min(not_before) FILTER (WHERE state <> 'RUNNING') AS first
     FROM tenantcron.execution
+    CROSS JOIN clock
     WHERE state IN ('PENDING', 'RUNNING', 'RETRYING', 'FAILED')
     GROUP BY tenant_id, priority
 ),
@@ -71,6 +73,22 @@ webhook AS MATERIALIZED (
     ) AS oldest ON true
     WHERE w.disabled_at IS NULL
 ),
+-- The same for event buses: the first event after the position, by key.
+bus AS MATERIALIZED (
+    SELECT
+        b.name, b.dropped,
+        coalesce(extract(epoch FROM greatest(clock.now - oldest.placed_at, interval '0')), 0)::float8
+            AS lag
+    FROM tenantcron.event_bus AS b
+    CROSS JOIN clock
+    LEFT JOIN LATERAL (
+        SELECT e.placed_at
+        FROM tenantcron.bus_event AS e
+        WHERE e.place > b.last_published
+        ORDER BY e.place
+        LIMIT 1
+    ) AS oldest ON true
+),
 -- Quarantined and automatically paused schedules do not fire, which may go unnoticed.
 stopped AS MATERIALIZED (
     SELECT
@@ -94,11 +112,18 @@ SELECT
     (
         SELECT extract(epoch FROM greatest(clock.now - min(first), interval '0'))::float8 FROM live
     ) AS longest_wait,
+    coalesce((SELECT sum(waiting - future) FROM live), 0)::int AS startable,
+    coalesce((SELECT sum(future) FROM live), 0)::int AS future,
     (
         SELECT extract(epoch FROM greatest(clock.now - min(next_run_at), interval '0'))::float8
         FROM tenantcron.schedule_cursor
         WHERE enabled AND fault IS NULL AND next_run_at IS NOT NULL
     ) AS cursor_lag,
+    (
+        SELECT extract(epoch FROM greatest(clock.now - min(execute_at), interval '0'))::float8
+        FROM tenantcron.task
+        WHERE fired_at IS NULL
+    ) AS task_lag,
     (
         SELECT count(*)
         FROM tenantcron.schedule_cursor
@@ -117,6 +142,9 @@ SELECT
     array(SELECT w.name FROM webhook AS w ORDER BY w.name) AS webhooks,
     array(SELECT w.lag FROM webhook AS w ORDER BY w.name) AS webhook_lags,
     array(SELECT w.dropped FROM webhook AS w ORDER BY w.name) AS webhook_drops,
+    array(SELECT b.name FROM bus AS b ORDER BY b.name) AS buses,
+    array(SELECT b.lag FROM bus AS b ORDER BY b.name) AS bus_lags,
+    array(SELECT b.dropped FROM bus AS b ORDER BY b.name) AS bus_drops,
     array(SELECT b.tenant_id FROM busiest AS b ORDER BY b.tenant_id) AS busiest,
     array(SELECT b.running FROM busiest AS b ORDER BY b.tenant_id) AS busiest_running,
     array(SELECT b.waiting FROM busiest AS b ORDER BY b.tenant_id) AS busiest_waiting,

@@ -23,7 +23,12 @@ class ClusterMetrics:
     waiting: list[int]
     # Seconds; None: there is no pending execution, or no schedule.
     longest_wait: float | None
+    # Pending executions that may start now, and those that may start later.
+    startable: int
+    future: int
     cursor_lag: float | None
+    # None: no task waits.
+    task_lag: float | None
     overdue: int
     quarantined: int
     auto_paused: int
@@ -33,6 +38,10 @@ class ClusterMetrics:
     webhooks: list[str]
     webhook_lags: list[float]
     webhook_drops: list[int]
+    # The same for event buses.
+    buses: list[str]
+    bus_lags: list[float]
+    bus_drops: list[int]
     busiest: list[str]
     busiest_running: list[int]
     busiest_waiting: list[int]
@@ -72,3 +81,48 @@ async def measure(
     }
     row = (await connection.exec_driver_sql(statement("measure"), parameters)).one()
     return ClusterMetrics(**row._mapping)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryMetrics:
+    """Metrics that cost more to read; the fields are the columns of the statement."""
+
+    schedule_states: list[str]
+    schedules: list[int]
+    # The sagas with the most dead executions, and `other`.
+    dead_sagas: list[str]
+    dead: list[int]
+    # Tasks that are due and not fired, and those that are due later.
+    tasks_due: int
+    tasks_future: int
+    lock_waits: int
+    # Seconds; None: there is no standby, or the role may not see it.
+    standby_lag: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryQuery:
+    """How far back and how many dead executions and tasks to count, how many sagas to name."""
+
+    dead_for: timedelta
+    most_dead: int
+    most_tasks: int
+    sagas: int
+    auto_paused: str
+
+
+async def measure_history(
+    connection: AsyncConnection, query: HistoryQuery, at: datetime | None
+) -> HistoryMetrics:
+    """Read the slow metrics, with a timeout of two seconds."""
+    await connection.exec_driver_sql(_LONGEST)
+    parameters = {
+        "at": at,
+        "dead_for": query.dead_for,
+        "most_dead": query.most_dead,
+        "most_tasks": query.most_tasks,
+        "sagas": query.sagas,
+        "auto_paused": query.auto_paused,
+    }
+    row = (await connection.exec_driver_sql(statement("measure_history"), parameters)).one()
+    return HistoryMetrics(**row._mapping)
