@@ -10,6 +10,8 @@ CREATE ROLE tenantcron_plan LOGIN;
 -- Requests of the API read as this role. `migrate` creates it if it has the privilege.
 CREATE ROLE tenantcron_api NOLOGIN NOINHERIT;
 GRANT tenantcron_api TO tenantcron_operate;
+-- Applications that submit tasks are members: GRANT tenantcron_submit TO my_service.
+CREATE ROLE tenantcron_submit NOLOGIN;
 
 -- `migrate` creates the schema tenantcron, `tenant create` the tenants' schemas.
 GRANT CREATE ON DATABASE :"DBNAME" TO tenantcron_deploy;

@@ -13,14 +13,16 @@ from support.promtool import promtool
 
 from tenantcron.cli.main import COMMANDS
 from tenantcron.scheduler.inspect.audit_findings import AuditCode
-from tenantcron.scheduler.metrics.counts import ENDS
+from tenantcron.scheduler.metrics.counts import ENDS, LATENESS, REQUESTS
 from tenantcron.scheduler.metrics.prometheus import METRICS, NO_REASON, MetricType
+from tenantcron.scheduler.steps.attempts import AttemptOutcome
 from tenantcron.scheduler.tokens.token_minting import MintFailure
 from tenantcron.schedules.execution_reasons import ReasonCode
 from tenantcron.store.rows.executions import State
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NAME = re.compile(r"\btenantcron_[a-z_]+")
+RECORD = re.compile(r"\btenantcron:\w+:\w+")
 MATCHER = re.compile(r'\b(\w+)(=~|!~|!=|=)"([^"]*)"')
 # The possible values of labels.
 WORDS = {
@@ -28,13 +30,24 @@ WORDS = {
     "reason": {*ReasonCode, NO_REASON, *MintFailure},
     "cause": {"overdue", "set_aside", "auto_paused"},
     "code": {*AuditCode},
+    "outcome": {*AttemptOutcome},
+    "when": {"now", "later"},
+    "le": {"5.0", "0.1"},
 }
 
 
+def all_rules() -> list[dict[str, Any]]:
+    groups = YAML(typ="safe").load((DEPLOY / "alerts.yml").read_text(encoding="utf-8"))["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
 def rules() -> list[dict[str, Any]]:
-    (group,) = YAML(typ="safe").load((DEPLOY / "alerts.yml").read_text(encoding="utf-8"))["groups"]
-    found: list[dict[str, Any]] = group["rules"]
-    return found
+    return [rule for rule in all_rules() if "alert" in rule]
+
+
+def records() -> set[str]:
+    """Return the names of the recording rules."""
+    return {rule["record"] for rule in all_rules() if "record" in rule}
 
 
 def panels() -> list[dict[str, Any]]:
@@ -45,7 +58,7 @@ def panels() -> list[dict[str, Any]]:
 
 
 def queries() -> Iterator[str]:
-    yield from (rule["expr"] for rule in rules())
+    yield from (rule["expr"] for rule in all_rules())
     yield from (target["expr"] for panel in panels() for target in panel["targets"])
 
 
@@ -84,11 +97,23 @@ def test_every_alert_has_a_severity_and_says_what_to_do(rule: dict[str, Any]) ->
 
 @pytest.mark.parametrize("query", [*queries()])
 def test_every_query_uses_existing_metrics_and_labels(query: str) -> None:
-    names = NAME.findall(query)
-    assert names
+    names, recorded = NAME.findall(query), RECORD.findall(query)
+    assert names or recorded
     assert set(names) <= samples().keys()
+    assert set(recorded) <= records()
     for label, _, words in MATCHER.findall(query):
         assert set(words.split("|")) <= WORDS[label], label
+
+
+def test_the_bounds_of_objectives_are_bounds_of_buckets() -> None:
+    # A bound that does not exist would select no series.
+    bounds = {
+        "tenantcron_execution_lateness_seconds_bucket": {str(bound) for bound in LATENESS},
+        "tenantcron_api_request_duration_seconds_bucket": {str(bound) for bound in REQUESTS},
+    }
+    found = re.findall(r'(tenantcron_\w+_bucket)\{le="([^"]+)"\}', "\n".join(queries()))
+    assert len(found) == 8
+    assert [(name, bound) for name, bound in found if bound not in bounds[name]] == []
 
 
 def test_cluster_metrics_are_never_summed_up_over_processes() -> None:

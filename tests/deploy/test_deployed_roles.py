@@ -1,4 +1,4 @@
-"""The roles of compose.yml and kubernetes.yml, whose files and commands run on a real server.
+"""The roles of compose.yml and of Kubernetes, whose files and commands run on a real server.
 
 The tests need no container engine: psql runs the files that the PostgreSQL image runs when it
 creates a database, and this interpreter runs the commands of the services.
@@ -17,7 +17,7 @@ import psycopg
 import pytest
 from support.builds import chosen_build
 from support.database import Server, own_server
-from support.deploy_files import DEPLOY, Yaml, compose, containers_of, pods, resources
+from support.deploy_files import BASE, DEPLOY, Yaml, compose, containers_of, pods, resources
 from support.fleet import Shell
 from support.processes import query
 from support.programs import client
@@ -174,7 +174,7 @@ def secrets(pod: Yaml) -> set[str]:
 def test_kubernetes_has_a_secret_for_each_role() -> None:
     found = [secrets(pod) for pod in pods()]
     assert found == [{"tenantcron-deploy"}, {"tenantcron-run"}, {"tenantcron-operate"}]
-    comments = (DEPLOY / "kubernetes.yml").read_text(encoding="utf-8")
+    comments = (BASE / "kustomization.yaml").read_text(encoding="utf-8")
     for role in (DEPLOY_ROLE, RUN, OPERATE):
         name = role.replace("_", "-")
         assert f"secret generic {name} --from-literal=database_url=postgresql://{role}:" in comments

@@ -1,4 +1,4 @@
-"""The image, compose.yml and kubernetes.yml use existing commands, options and pages."""
+"""The image, compose.yml and the base of Kubernetes use existing commands, options and pages."""
 
 import re
 import shlex
@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from support.deploy_files import DEPLOY, ROOT, compose, containers_of, dockerfile, pods, resources
-from support.tools import run_tool
 
 from tenantcron.api.status import router
 from tenantcron.cli.main import COMMANDS, _parser
@@ -22,7 +21,7 @@ from tenantcron.scheduler.metrics.server import routes
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A process of compose.yml or kubernetes.yml."""
+    """A process of compose.yml or of Kubernetes."""
 
     name: str
     arguments: list[str]
@@ -199,12 +198,3 @@ def test_the_compose_file_is_valid_by_the_schema_of_compose() -> None:
         [*command, DEPLOY / "compose.yml"], capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stdout
-
-
-def test_the_manifests_are_valid_by_the_schemas_of_kubernetes(tmp_path: Path) -> None:
-    file = DEPLOY / "kubernetes.yml"
-    assert run_tool("kubernetes-validate", "--strict", "--quiet", file).returncode == 0
-    mistyped = tmp_path / "mistyped.yml"
-    text = file.read_text(encoding="utf-8").replace("runAsNonRoot", "runAsNotRoot")
-    mistyped.write_text(text, encoding="utf-8")
-    assert run_tool("kubernetes-validate", "--strict", "--quiet", mistyped).returncode != 0

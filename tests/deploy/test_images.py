@@ -3,9 +3,11 @@
 import re
 import tomllib
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from support.deploy_files import ROOT, compose, containers_of, dockerfile, pods
+from ruamel.yaml import YAML
+from support.deploy_files import OVERLAYS, ROOT, compose, containers_of, dockerfile, pods
 
 DIGEST = re.compile(
     r"(?P<name>[a-z0-9./-]+):(?P<tag>[\w.-]+)@"
@@ -31,7 +33,16 @@ def pulled_by_compose() -> list[str]:
 
 
 def pulled_by_kubernetes() -> list[str]:
-    return [container["image"] for pod in pods() for container in containers_of(pod)]
+    """Return the images of the base with the digest of each overlay."""
+    images = [container["image"] for pod in pods() for container in containers_of(pod)]
+    return [f"{image}@{digest(overlay)}" for overlay in OVERLAYS for image in images]
+
+
+def digest(overlay: Path) -> str:
+    text = (overlay / "kustomization.yaml").read_text(encoding="utf-8")
+    (image,) = YAML(typ="safe").load(text)["images"]
+    assert image["name"] == BUILT_HERE
+    return str(image["digest"])
 
 
 @pytest.mark.parametrize("images", [pulled_by_docker, pulled_by_compose, pulled_by_kubernetes])

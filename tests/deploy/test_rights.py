@@ -17,6 +17,7 @@ import psycopg
 import pytest
 from psycopg.errors import InsufficientPrivilege
 from structlog.testing import capture_logs
+from support.buses import ProbeBus
 from support.fleet import manifest
 from support.processes import query
 from support.roles import DEPLOY, MASTER_KEY, OPERATE, PLAN, RUN, SCHEDULES, Site
@@ -24,13 +25,18 @@ from support.serve_process import serving
 
 from tenantcron.cli.main import COMMANDS
 from tenantcron.core.settings import Settings
+from tenantcron.events.opening import NamedBus
+from tenantcron.events.publisher import BusPublisher
 from tenantcron.scheduler.replica.audit_retention import RecordRetention
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.store.connection.engine import Database, open_database
-from tenantcron.store.rows import history_months
+from tenantcron.store.rows import event_buses, history_months, outbox
 
 DOCS = Path(__file__).parents[2] / "docs"
-WITHOUT_DATABASE = {"validate", "next", "explain", "schema"}
+WITHOUT_DATABASE = {
+    *("init", "dev", "validate", "next", "explain", "schema"),
+    *("completion", "man", "context"),
+}
 # As if no scheduler had run for three hours.
 MAKE_DUE = (
     "UPDATE tenantcron.schedule_cursor SET effective_from = now() - interval '1 day',"
@@ -82,6 +88,11 @@ def operators_apply_and_change_existing_tenants(site: Site) -> None:
     execution = json.loads(shown.out)["execution"]
     as_operator("execution", "cancel", execution)
     as_operator("execution", "retry", execution)
+    waiting = as_operator("task", "submit", "acme", "good", "--at", "+1d", "--format", "json")
+    task = f"acme/{json.loads(waiting.out)['task']['id']}"
+    as_operator("task", "reschedule", task, "--at", "+2d")
+    as_operator("task", "cancel", task)
+    as_operator("task", "show", task)
 
 
 def the_scheduler_runs_without_the_privilege_to_change_tables(site: Site) -> None:
@@ -115,6 +126,28 @@ def handlers_get_no_connection_if_their_roles_cannot_be_created(site: Site) -> N
     query(site.url, f"ALTER ROLE {DEPLOY} CREATEROLE")
     assert done.err.count("handler_role_missing") == 1
     assert f"role {DEPLOY} may not create roles. Run: ALTER ROLE {DEPLOY} CREATEROLE" in done.err
+
+
+def the_scheduler_publishes_to_an_event_bus(site: Site) -> None:
+    bus = ProbeBus()
+
+    async def publish() -> None:
+        async with opened(site, RUN) as database:
+            replica = Replica(database, Settings(folder=site.folder))
+            publisher = BusPublisher(replica.event_delivery, NamedBus("probe/probe", bus))
+            await publisher.step()
+            pause = ("schedule", "pause", "acme/good", "--reason", "x")
+            await asyncio.to_thread(site.succeed, OPERATE, *pause)
+            async with database.transaction(by_key=True) as connection:
+                await outbox.place(connection, 100, None)
+            await publisher.publish_once()
+            async with database.transaction() as connection:
+                await event_buses.drop_old(connection, timedelta(days=7), None)
+                assert await event_buses.forget(connection, timedelta(), None) == ["probe/probe"]
+
+    asyncio.run(publish())
+    site.succeed(OPERATE, "schedule", "resume", "acme/good")
+    assert "schedule.paused" in bus.types()
 
 
 def the_scheduler_drops_old_partitions(site: Site) -> None:
@@ -182,6 +215,7 @@ def the_plan_role_only_reads(site: Site) -> None:
         ("webhook", "list"),
         ("why", "acme/good"),
         ("history", "acme"),
+        ("task", "list", "acme"),
     ):
         as_planner(*arguments)
     # Both have findings, because the test has moved cursors manually.
@@ -191,8 +225,10 @@ def the_plan_role_only_reads(site: Site) -> None:
         site.succeeded.add((PLAN, command))
     [row] = query(site.url, "SELECT id FROM tenantcron.execution LIMIT 1")
     as_planner("execution", "show", str(row["id"]))
+    as_planner("logs", str(row["id"]))
     site.refuse(PLAN, "schedule", "pause", "acme/good", "--reason", "x")
     site.refuse(PLAN, "limits", "--max-concurrent", "1")
+    site.refuse(PLAN, "task", "submit", "acme", "good")
     site.refuse(PLAN, "token", "list")
     site.refuse(PLAN, "keys", "list")
 
@@ -208,7 +244,9 @@ def the_api_serves_as_the_operators_role_with_row_level_security(site: Site) -> 
         assert client.get("/readyz").json()["row_level_security"] is True
         for path in (
             *("/v1/tenants", "/v1/executions", "/v1/tenants/umbra/schedules"),
-            *("/v1/tenants/umbra/audit-records", "/metrics"),
+            *("/v1/tenants/umbra/audit-records", "/v1/audit-records", "/v1/audit", "/metrics"),
+            *("/v1/schedules", "/v1/limits", "/v1/tokens", "/v1/webhooks", "/v1/keys"),
+            *("/v1/health", "/v1/workers"),
         ):
             assert client.get(path).status_code == 200, path
         body = manifest("umbra", {"good": SCHEDULES["good"]})
@@ -265,6 +303,7 @@ STEPS = (
     operators_apply_and_change_existing_tenants,
     the_scheduler_runs_without_the_privilege_to_change_tables,
     handlers_get_no_connection_if_their_roles_cannot_be_created,
+    the_scheduler_publishes_to_an_event_bus,
     the_scheduler_drops_old_partitions,
     the_scheduler_deletes_old_records_only_with_a_function,
     the_scheduler_changes_neither_tenants_nor_schedules,
