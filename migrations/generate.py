@@ -5,6 +5,7 @@ It migrates an embedded server in a temporary folder and reads its catalog.
 
 import asyncio
 import sys
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -32,7 +33,8 @@ async def built_objects(database: Database) -> dict[str, list[str]]:
 
 async def _write(migrations: Path) -> None:
     with TemporaryDirectory(prefix="tenantcron-") as folder:
-        async with open_database(Settings(folder=Path(folder))) as database:
+        settings = Settings(folder=Path(folder), embedded_linger=timedelta(0))
+        async with open_database(settings) as database:
             built = await built_objects(database)
     for history, lines in built.items():
         (migrations / history / FILE_NAME).write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -66,6 +66,7 @@ _SEEN_BY = SQL(
 _PATIENT = SQL("; SET LOCAL statement_timeout TO {}")
 _IMPATIENT = SQL("; SET LOCAL lock_timeout TO {}")
 _BY_KEY = "tenantcron_by_key"
+_READ_ONLY = "tenantcron_read_only"
 # Execution option: the pins at the start of a transaction.
 _PINS = "tenantcron_pins"
 
@@ -92,6 +93,8 @@ class Database:
     answer_within: float = deadlines.LONGEST.total_seconds()
     # Called with the server's process id of a connection whose statement is slow.
     on_slow: Callable[[int], None] | None = None
+    # Whether it is a standby, on which transactions only read.
+    read_only: bool = False
     # The outer transaction that all transactions are part of.
     joined: AsyncConnection | None = None
 
@@ -173,10 +176,18 @@ class Database:
             async with spending(), self._begun(pins, by_key=by_key) as connection:
                 yield connection
 
+    @asynccontextmanager
+    async def awaiting(self) -> AsyncIterator[None]:
+        """Wait for a transaction of another task, with the time and the errors of this one."""
+        with self._explaining():
+            async with spending():
+                yield
+
     def _options(self, pins: Pins, *, by_key: bool) -> dict[str, object]:
         return {
             _PINS: pins,
             _BY_KEY: by_key,
+            _READ_ONLY: self.read_only,
             _OPENING: self.opening,
             _WITHIN: self.answer_within,
             _ON_SLOW: self.on_slow,
@@ -247,6 +258,14 @@ async def open_database(
 
 
 @asynccontextmanager
+async def open_replica(url: str, patience: timedelta) -> AsyncIterator[Database]:
+    """Open a standby for reads; it may be down, so nothing is checked here."""
+    target = target_of(url)
+    async with _engine(target, patience) as engine:
+        yield Database(engine, target, read_only=True)
+
+
+@asynccontextmanager
 async def lone_database(target: DatabaseTarget) -> AsyncIterator[Database]:
     """Open a database with a single connection, for the event loop of another thread."""
     async with _engine(target, PATIENCE, connections=1) as engine:
@@ -272,7 +291,7 @@ async def _target(settings: Settings) -> AsyncIterator[DatabaseTarget]:
         yield target_of(settings.database_url)
         return
     # Only a run without a URL needs the extra.
-    async with embedded_server(settings.folder) as target:
+    async with embedded_server(settings.folder, settings.embedded_linger) as target:
         yield target
 
 
@@ -342,7 +361,11 @@ def _begin(connection: Connection) -> None:
             begin = begin_script_with_few()
         case _:
             # The version of this connection: the server may have been upgraded in between.
-            begin = begin_script(driver.pgconn.server_version, by_key=options.get(_BY_KEY, False))
+            begin = begin_script(
+                driver.pgconn.server_version,
+                by_key=options.get(_BY_KEY, False),
+                read_only=options.get(_READ_ONLY, False),
+            )
     connection.exec_driver_sql(begin + options.get(_OPENING, ""))
 
 

@@ -16,6 +16,8 @@ from functools import cache
 from typing import Final
 
 _BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+# A standby refuses the other one.
+_BEGIN_READ_ONLY: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"
 # Steps set shorter timeouts where needed, see `locks` and `Database.patient`.
 _TIMEOUTS: Final = {"statement_timeout": "0", "lock_timeout": "0"}
 # It includes statements, so the value of a role would terminate a long migration.
@@ -63,7 +65,7 @@ _SCANS_BY_KEY: Final = {"enable_seqscan": "off", "enable_bitmapscan": "off"}
 
 
 @cache
-def begin_script(server_version: int, *, by_key: bool = False) -> str:
+def begin_script(server_version: int, *, by_key: bool = False, read_only: bool = False) -> str:
     """Return the statements that begin a transaction, without parameters or `%`.
 
     `server_version` is the number of libpq, such as 150020. `by_key` is for the hot steps, which
@@ -75,7 +77,7 @@ def begin_script(server_version: int, *, by_key: bool = False) -> str:
     pins |= _IDLE_BY_KEY if by_key else _IDLE
     pins |= _NAMES | _VALUES | _PLANS | _PLAN_NODES
     pins |= _SCANS_BY_KEY if by_key else _SCANS
-    return _script(pins)
+    return _script(pins, _BEGIN_READ_ONLY if read_only else _BEGIN)
 
 
 def begin_script_with_few() -> str:
@@ -95,5 +97,5 @@ def begin_script_for_handlers() -> str:
     return _script(_TEXT_FORMATS)
 
 
-def _script(pins: dict[str, str]) -> str:
-    return "; ".join([_BEGIN, *(f"SET LOCAL {name} TO {value}" for name, value in pins.items())])
+def _script(pins: dict[str, str], begin: str = _BEGIN) -> str:
+    return "; ".join([begin, *(f"SET LOCAL {name} TO {value}" for name, value in pins.items())])

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sqlalchemy import select, tuple_
+from sqlalchemy import func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
@@ -31,6 +31,8 @@ class CursorFilter:
     enabled: bool | None = None
     # A part of the name.
     containing: str = ""
+    # Tenants whose cursors are not wanted.
+    without: tuple[TenantId, ...] = ()
 
 
 async def page(
@@ -50,6 +52,8 @@ async def page(
         ordered = ordered.where(_cursor.saga_name == filters.saga)
     if filters.enabled is not None:
         ordered = ordered.where(_cursor.enabled == filters.enabled)
+    if filters.without:
+        ordered = ordered.where(_cursor.tenant_id != func.all(list(filters.without)))
     if filters.containing:
         searched = ordered.limit(MOST_SEARCHED).subquery()
         contains = searched.c.schedule_name.contains(filters.containing, autoescape=True)

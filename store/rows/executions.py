@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import sha1
+from typing import Protocol
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -161,6 +162,25 @@ async def trigger(
     return None if row is None else (row.id, row.scheduled_for)
 
 
+class ExecutionKey(Protocol):
+    """What identifies the row of an execution, and its partition."""
+
+    @property
+    def id(self) -> UUID:
+        """The id."""
+
+    @property
+    def scheduled_for(self) -> datetime:
+        """The nominal time."""
+
+
+def _keys(rows: Sequence[ExecutionKey]) -> dict[str, object]:
+    return {
+        "ids": [row.id for row in rows],
+        "scheduled_for": sorted({row.scheduled_for for row in rows}),
+    }
+
+
 # It waits for the previous execution, like every retry: with `skip` it would end immediately, with
 # `cancel_running` it would replace a later one. A cancellation of earlier attempts does not apply.
 # An execution that killed its worker runs alone again, and its earlier losses do not count.
@@ -180,22 +200,22 @@ SET
     cancel_reason_code = NULL,
     losses = 0,
     suspicion = least(suspicion, %(alone)s)
-WHERE id = %(id)s AND scheduled_for = %(scheduled_for)s
+WHERE
+    id = ANY(%(ids)s::uuid[]) AND scheduled_for = ANY(%(scheduled_for)s::timestamptz[])
+    AND state IN ('DEAD', 'SKIPPED', 'MISSED', 'CANCELLED')
 """
 
 
 async def retry(
     connection: AsyncConnection,
-    execution: UUID,
-    scheduled_for: datetime,
+    rows: Sequence[ExecutionKey],
     *,
     more_attempts: int,
     at: datetime | None,
 ) -> None:
-    """Make a finished execution pending again; the caller has locked it and checked its state."""
+    """Make ended executions pending again; the caller has locked and checked them."""
     parameters = {
-        "id": execution,
-        "scheduled_for": scheduled_for,
+        **_keys(rows),
         "more_attempts": more_attempts,
         "alone": suspects.ALONE,
         "at": at,
@@ -216,22 +236,18 @@ SET
     cancel_requested_at = coalesce(%(at)s::timestamptz, statement_timestamp()),
     cancel_reason = %(reason)s,
     cancel_reason_code = %(reason_code)s
-WHERE id = %(id)s AND scheduled_for = %(scheduled_for)s
+WHERE
+    id = ANY(%(ids)s::uuid[]) AND scheduled_for = ANY(%(scheduled_for)s::timestamptz[])
+    AND state IN ('PENDING', 'RUNNING', 'RETRYING', 'FAILED')
 """
 
 
 async def cancel(
-    connection: AsyncConnection,
-    execution: UUID,
-    scheduled_for: datetime,
-    *,
-    reason: str,
-    at: datetime | None,
+    connection: AsyncConnection, rows: Sequence[ExecutionKey], *, reason: str, at: datetime | None
 ) -> None:
-    """Cancel an execution; the caller has locked it and checked its state."""
+    """Cancel executions that have not ended; the caller has locked and checked them."""
     parameters = {
-        "id": execution,
-        "scheduled_for": scheduled_for,
+        **_keys(rows),
         "reason": reason,
         "reason_code": ReasonCode.CANCELLED.value,
         "at": at,

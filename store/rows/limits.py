@@ -1,14 +1,18 @@
-"""The row of `limits`: the cluster limits of concurrent executions.
+"""The row of `limits`: the cluster limits of concurrent executions, and the quotas of the policy.
 
-The scheduler's settings declare limits, and an operator may override them. Every claim reads the
-row, so a change applies from the next claim on.
+The scheduler's settings declare limits, and an operator may override them. Its policy declares
+quotas, which an operator may override for a tenant. Every claim reads the row, so a change applies
+from the next claim on.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tenantcron.core.names import TenantId
+from tenantcron.core.quotas import DeclaredQuotas
 from tenantcron.store.schema.tables import limits
 
 # One slot in this many is reserved for tenants without running executions, see `claiming`.
@@ -61,6 +65,24 @@ async def declare(connection: AsyncConnection, overall: int | None, per_tenant: 
         return False
     differs = or_(*(limits.c[name] != value for name, value in declared.items()))
     statement = update(limits).where(differs).values(**declared, updated_at=func.now())
+    return (await connection.execute(statement)).rowcount > 0
+
+
+async def read_quotas(connection: AsyncConnection) -> DeclaredQuotas:
+    """Return the quotas of the policy that a scheduler declared last."""
+    row = (await connection.execute(select(limits.c.quotas, limits.c.tenant_quotas))).one()
+    tenants = {TenantId(tenant): dict(quotas) for tenant, quotas in row.tenant_quotas.items()}
+    return DeclaredQuotas(dict(row.quotas), tenants)
+
+
+async def declare_quotas(connection: AsyncConnection, quotas: DeclaredQuotas) -> bool:
+    """Store the quotas of the policy; return whether they changed."""
+    values: Mapping[str, dict[str, object]] = {
+        "quotas": dict(quotas.overall),
+        "tenant_quotas": {tenant: dict(own) for tenant, own in quotas.tenants.items()},
+    }
+    differs = or_(*(limits.c[name] != value for name, value in values.items()))
+    statement = update(limits).where(differs).values(**values, updated_at=func.now())
     return (await connection.execute(statement)).rowcount > 0
 
 

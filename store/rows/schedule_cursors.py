@@ -17,6 +17,7 @@ from sqlalchemy import (
     JSON,
     ColumnElement,
     DateTime,
+    Integer,
     Interval,
     Text,
     Uuid,
@@ -93,6 +94,7 @@ _SYNCED = (
 _cursor = schedule_cursor.c
 _OF_TENANTS = _cursor.tenant_id == func.any(bindparam("tenant_ids", type_=ARRAY(Text)))
 _THIS = _cursor.schedule_id == bindparam("of", type_=Uuid)
+_THESE = _cursor.schedule_id == func.any(bindparam("ids", type_=ARRAY(Uuid)))
 # As `Pause.is_in_force` decides.
 IS_PAUSED = and_(
     _cursor.paused_at.is_not(None),
@@ -143,6 +145,14 @@ async def find(
     )
     row = (await connection.execute(statement)).one_or_none()
     return None if row is None else CursorRow(*row)
+
+
+async def with_ids(connection: AsyncConnection, schedule_ids: Collection[UUID]) -> list[CursorRow]:
+    """Return the cursors that exist."""
+    rows = await connection.execute(
+        select(schedule_cursor).where(_THESE), {"ids": list(schedule_ids)}
+    )
+    return [CursorRow(*row) for row in rows]
 
 
 async def lock_one(connection: AsyncConnection, schedule_id: UUID) -> CursorRow | None:
@@ -221,9 +231,7 @@ async def change(connection: AsyncConnection, rows: Sequence[CursorRow]) -> None
         await connection.execute(_CHANGE, {"rows": _as_json(rows)})
 
 
-_REMOVE = delete(schedule_cursor).where(
-    _cursor.schedule_id == func.any(bindparam("ids", type_=ARRAY(Uuid)))
-)
+_REMOVE = delete(schedule_cursor).where(_THESE)
 
 
 async def remove(connection: AsyncConnection, schedule_ids: Collection[UUID]) -> None:
@@ -256,7 +264,7 @@ async def lock_with_older_zones(
 
 _PAUSE = (
     update(schedule_cursor)
-    .where(_THIS)
+    .where(_THESE)
     .values(
         # A pause that is in force continues. One that has ended is replaced by a new one.
         paused_at=case((IS_PAUSED, _cursor.paused_at), else_=NOW),
@@ -270,22 +278,22 @@ _PAUSE = (
 
 async def pause(  # noqa: PLR0913 -- the columns of a pause
     connection: AsyncConnection,
-    schedule_id: UUID,
+    schedule_ids: Collection[UUID],
     *,
     by: str,
     reason: str,
     until: datetime | None,
     at: datetime | None,
-) -> CursorRow | None:
-    """Pause a schedule, or change the reason and the end; None if it has no cursor."""
-    parameters = {"of": schedule_id, "by": by, "reason": reason, "until": until, "at": at}
-    row = (await connection.execute(_PAUSE, parameters)).one_or_none()
-    return None if row is None else CursorRow(*row)
+) -> list[CursorRow]:
+    """Pause schedules, or change the reason and the end; the caller has locked the cursors."""
+    ids = list(schedule_ids)
+    parameters = {"ids": ids, "by": by, "reason": reason, "until": until, "at": at}
+    return [CursorRow(*row) for row in await connection.execute(_PAUSE, parameters)]
 
 
 _RESUME = (
     update(schedule_cursor)
-    .where(_THIS, _cursor.paused_at.is_not(None))
+    .where(_THESE, _cursor.paused_at.is_not(None))
     .values(
         paused_at=None,
         paused_by=None,
@@ -298,10 +306,10 @@ _RESUME = (
 )
 
 
-async def resume(connection: AsyncConnection, schedule_id: UUID) -> CursorRow | None:
-    """Remove a pause; None if there is none. Past occurrences are not fired."""
-    row = (await connection.execute(_RESUME, {"of": schedule_id})).one_or_none()
-    return None if row is None else CursorRow(*row)
+async def resume(connection: AsyncConnection, schedule_ids: Collection[UUID]) -> list[CursorRow]:
+    """Remove pauses; the caller has locked the cursors. Past occurrences are not fired."""
+    rows = await connection.execute(_RESUME, {"ids": list(schedule_ids)})
+    return [CursorRow(*row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,6 +400,20 @@ async def due_before(
         .order_by(func.count().desc(), first.c.cron_expr, first.c.timezone)
     )
     return [SharedTimetable(*row) for row in await connection.execute(statement, {"at": at})]
+
+
+async def due_by_hour(
+    connection: AsyncConnection, now: datetime, until: datetime
+) -> dict[int, int]:
+    """Count the schedules that are next due in each hour of the day (UTC), by index only."""
+    can_fire = and_(_cursor.enabled, _cursor.fault.is_(None), _cursor.next_run_at.is_not(None))
+    hour = cast(func.extract("hour", func.timezone("UTC", _cursor.next_run_at)), Integer)
+    statement = (
+        select(hour.label("hour"), func.count())
+        .where(can_fire, _cursor.next_run_at >= now, _cursor.next_run_at < until)
+        .group_by(hour)
+    )
+    return {int(found): number for found, number in await connection.execute(statement)}
 
 
 def _as_json(rows: Iterable[CursorRow]) -> str:

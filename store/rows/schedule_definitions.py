@@ -7,15 +7,29 @@ them any more.
 
 import json
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID, uuid5
 
-from sqlalchemy import ARRAY, JSON, Text, Uuid, bindparam, cast, column, exists, func, select
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import (
+    ARRAY,
+    JSON,
+    Text,
+    Uuid,
+    bindparam,
+    cast,
+    column,
+    exists,
+    func,
+    literal,
+    select,
+    union_all,
+)
+from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.values import JsonObject, JsonValue
-from tenantcron.store.schema.tables import schedule_definition
+from tenantcron.store.schema.tables import schedule_definition, task
 
 _NAMESPACE = UUID("5f0c5d0e-5d0b-5a57-9a3c-6f1d3a1b7c11")
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
@@ -58,6 +72,17 @@ async def add(connection: AsyncConnection, definitions: Mapping[UUID, JsonObject
 _READ = select(schedule_definition.c.id, schedule_definition.c.definition).where(
     schedule_definition.c.id == func.any(bindparam("ids", type_=ARRAY(Uuid)))
 )
+_OF_TASKS = select(task.c.id, cast(task.c.definition, Text), task.c.payload).where(
+    task.c.id == func.any(bindparam("ids", type_=ARRAY(Uuid)))
+)
+_READ_ALL = union_all(
+    select(
+        _row.id,
+        cast(_row.definition, Text).label("definition"),
+        cast(literal(None), JSONB).label("payload"),
+    ).where(_row.id == func.any(bindparam("ids", type_=ARRAY(Uuid)))),
+    _OF_TASKS,
+)
 # Marking and deleting are a retention apart: executions refer to a definition until they are
 # deleted. An uncommitted refresh may use a definition that is being marked; the next run fixes it.
 _MARK = """
@@ -77,6 +102,25 @@ async def read(connection: AsyncConnection, ids: Collection[UUID]) -> dict[UUID,
     """Return the existing definitions of these ids."""
     rows = await connection.execute(_READ, {"ids": list(ids)})
     return {row.id: row.definition for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDefinition:
+    """The definition of a schedule, or of a task, which has its own payload."""
+
+    id: UUID
+    # JSON; None: a task with the default settings.
+    definition: str | None
+    # None: it is part of the definition.
+    payload: JsonObject | None
+
+
+async def read_all(
+    connection: AsyncConnection, ids: Collection[UUID]
+) -> dict[UUID, StoredDefinition]:
+    """Return the existing definitions of these ids, of schedules and of tasks."""
+    rows = await connection.execute(_READ_ALL, {"ids": list(ids)})
+    return {row.id: StoredDefinition(*row) for row in rows}
 
 
 async def forget_unused(connection: AsyncConnection, now: datetime, kept: timedelta) -> int:

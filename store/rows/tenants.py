@@ -3,8 +3,8 @@
 A provider writes two columns: the revision that the cursors reflect, and why they cannot.
 """
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, StrEnum, auto
 from typing import TypedDict
@@ -13,13 +13,16 @@ from sqlalchemy import (
     ARRAY,
     BigInteger,
     ColumnElement,
+    Integer,
     Row,
     Select,
     Text,
     bindparam,
+    cast,
     column,
     exists,
     func,
+    literal,
     or_,
     select,
     table,
@@ -33,6 +36,8 @@ from tenantcron.core.errors import TenantcronError
 from tenantcron.core.labels import LabelFilter, Labels
 from tenantcron.core.names import TenantId
 from tenantcron.core.schema_names import SchemaName
+from tenantcron.core.tenant_limits import DEFAULT_WEIGHT
+from tenantcron.store.schema.tables import limits as limits_row
 from tenantcron.store.schema.tables import tenant, tenant_label
 
 # Schedulers listen on this channel for tenants with changed schedules; only a hint.
@@ -52,11 +57,11 @@ class TenantLimits(TypedDict, total=False):
 
     max_schedules: int | None
     max_concurrent: int | None
+    weight: int | None
+    # Quotas by name; others do not change.
+    quotas: Mapping[str, int | None]
 
 
-# A tenant may have no schedules at all; a tenant that may run nothing is suspended instead.
-LOWEST_LIMITS = {"max_schedules": 0, "max_concurrent": 1}
-HIGHEST_LIMIT = 100_000
 # No index finds a part of an id, so a search is limited to this many tenants.
 MOST_SEARCHED = 100_000
 
@@ -84,6 +89,8 @@ class TenantRow:
     updated_at: datetime
     # Whether the schema existed before the tenant.
     schema_adopted: bool = False
+    # An operator's quotas by name; they take precedence over those of the policy.
+    quotas: Mapping[str, int] = field(default_factory=dict)
 
 
 class SchemaTakenError(TenantcronError):
@@ -92,6 +99,15 @@ class SchemaTakenError(TenantcronError):
 
 _SCHEMAS = table("pg_namespace", column("nspname"), schema="pg_catalog")
 
+
+def _declared_weight(tenant_id: ColumnElement[str]) -> ColumnElement[int]:
+    """Return the weight that the schedulers' policy has for a tenant."""
+    found = select(
+        cast(func.jsonb_extract_path_text(limits_row.c.tenant_weights, tenant_id), Integer)
+    )
+    return func.coalesce(found.scalar_subquery(), DEFAULT_WEIGHT)
+
+
 # Statements that a fleet repeats are built once.
 _ADD = (
     insert(tenant)
@@ -99,6 +115,7 @@ _ADD = (
         id=bindparam("id"),
         schema_name=bindparam("schema_name"),
         # In the same statement, which saves a round trip per tenant.
+        weight=_declared_weight(bindparam("id")),
         schema_adopted=exists().where(_SCHEMAS.c.nspname == bindparam("schema")),
         created_at=func.now(),
         updated_at=func.now(),
@@ -215,6 +232,13 @@ async def schedule_caps(connection: AsyncConnection) -> dict[TenantId, int]:
     return {TenantId(row.id): row.max_schedules for row in await connection.execute(statement)}
 
 
+async def owner_quotas(connection: AsyncConnection) -> dict[TenantId, Mapping[str, int]]:
+    """Return the quotas of tenants for which an operator has set the schedules of an owner."""
+    found = tenant.c.quotas.has_key("schedules_per_owner")
+    rows = await connection.execute(select(tenant.c.id, tenant.c.quotas).where(found))
+    return {TenantId(row.id): row.quotas for row in rows}
+
+
 async def set_status(
     connection: AsyncConnection, tenant_id: TenantId, status: TenantStatus, reason: str | None
 ) -> None:
@@ -229,7 +253,19 @@ async def set_limits(
     """Set limits of a tenant; others do not change."""
     if limits:
         values = {**limits, "updated_at": func.now()}
+        if "weight" in limits and limits["weight"] is None:
+            values["weight"] = _declared_weight(tenant.c.id)
+        if "quotas" in limits:
+            # Names without a value are removed: the policy applies again.
+            changes = literal(dict(limits["quotas"]), JSONB)
+            values["quotas"] = func.jsonb_strip_nulls(tenant.c.quotas.op("||")(changes))
         await connection.execute(update(tenant).where(tenant.c.id == tenant_id).values(values))
+
+
+async def starts_in_minute(connection: AsyncConnection, tenant_id: TenantId, at: datetime) -> int:
+    """Return how many executions a tenant has started in the minute of this time."""
+    statement = select(func.tenantcron.starts_in_minute(tenant_id, at))
+    return int((await connection.execute(statement)).scalar_one())
 
 
 async def set_labels(connection: AsyncConnection, tenant_id: TenantId, labels: Labels) -> None:

@@ -53,6 +53,21 @@ async def any_moved(connection: AsyncConnection) -> bool:
     return bool(await connection.scalar(select(exists().where(_HAS_MOVED))))
 
 
+async def from_id(
+    connection: AsyncConnection, only: TenantId | None, first: str, limit: int
+) -> list[TenantId]:
+    """Return tenants whose cursors differ from their schedules or cannot be synced, by id."""
+    statement = (
+        select(tenant.c.id)
+        .where(_HAS_MOVED | tenant.c.sync_fault.is_not(None), tenant.c.id >= first)
+        .order_by(tenant.c.id)
+        .limit(limit)
+    )
+    if only is not None:
+        statement = statement.where(tenant.c.id == only)
+    return [TenantId(tenant_id) for tenant_id in await connection.scalars(statement)]
+
+
 # The last apply, or the last change of the tenant.
 _SINCE = func.greatest(
     tenant.c.updated_at,

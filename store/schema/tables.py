@@ -16,6 +16,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     DateTime,
+    Double,
     ForeignKey,
     Identity,
     Index,
@@ -100,10 +101,13 @@ tenant = Table(
     _time("updated_at"),
     # Whether the schema existed before the tenant: it belongs to the platform and is never dropped.
     Column("schema_adopted", Boolean, nullable=False, server_default=text("false")),
+    # An operator's quotas; they take precedence over those of `limits`.
+    Column("quotas", JSONB, nullable=False, server_default=text("'{}'")),
     CheckConstraint("status IN ('active', 'suspended', 'deprovisioned')", name="status"),
     CheckConstraint("max_schedules >= 0", name="max_schedules"),
     CheckConstraint("max_concurrent >= 1", name="max_concurrent"),
     CheckConstraint("weight BETWEEN 1 AND 100", name="weight"),
+    CheckConstraint("jsonb_typeof(quotas) = 'object'", name="quotas"),
 )
 # Finds changed tenants without reading all tenants.
 Index(
@@ -191,6 +195,17 @@ Index(
 # Records are inserted in the order of time, so a BRIN index finds the old ones.
 Index("audit_record_changed_idx", control_audit_record.c.changed_at, postgresql_using="brin")
 
+Index("audit_record_newest_idx", control_audit_record.c.changed_at, control_audit_record.c.id)
+
+# When the schedules of a tenant changed. The records of the changes are in the tenant's schema.
+schedule_change = Table(
+    "schedule_change",
+    control,
+    Column("changed_at", DateTime(timezone=True), primary_key=True),
+    Column("tenant_id", String(48), primary_key=True),
+    Column("changed_by", String(255), primary_key=True),
+)
+
 # How many executions may run at once in the cluster. One row; an operator's values take precedence
 # over those of the scheduler's settings.
 limits = Table(
@@ -202,10 +217,59 @@ limits = Table(
     Column("operator", Integer, nullable=True),
     Column("operator_per_tenant", Integer, nullable=True),
     _time("updated_at", nullable=True),
+    # The policy's quotas for each tenant, by name; without one, the built-in value applies.
+    Column("quotas", JSONB, nullable=False, server_default=text("'{}'")),
+    # The same for single tenants: objects by tenant id.
+    Column("tenant_quotas", JSONB, nullable=False, server_default=text("'{}'")),
+    Column("tenant_weights", JSONB, nullable=False, server_default=text("'{}'")),
+    CheckConstraint("jsonb_typeof(quotas) = 'object'", name="quotas"),
+    CheckConstraint("jsonb_typeof(tenant_quotas) = 'object'", name="tenant_quotas"),
+    CheckConstraint("jsonb_typeof(tenant_weights) = 'object'", name="tenant_weights"),
     CheckConstraint("only_row", name="only_row"),
     CheckConstraint("declared >= 1 AND declared_per_tenant >= 1", name="declared"),
     # With 0, an operator stops all starts.
     CheckConstraint("operator >= 0 AND operator_per_tenant >= 0", name="operator"),
+)
+
+# How tenants and priorities share slots while these are scarce; see `sharing`.
+share_period = Table(
+    "share_period",
+    control,
+    Column("only_row", Boolean, primary_key=True, server_default=true()),
+    # When slots became scarce, and when executions were last left pending for lack of them.
+    _time("since"),
+    _time("waited_at"),
+    Column("virtual_time", Double, nullable=False),
+    CheckConstraint("only_row", name="only_row"),
+)
+# Written by claims only.
+tenant_share = Table(
+    "tenant_share",
+    control,
+    Column("tenant_id", String(48), primary_key=True),
+    # How far each priority is, from critical to low.
+    Column("passes", ARRAY(SmallInteger), nullable=False),
+    # The period that the rest is about.
+    _time("since"),
+    Column("virtual_time", Double, nullable=False),
+    # How many seconds of `tenant_usage` the virtual time includes.
+    Column("counted", Double, nullable=False),
+)
+# Written by claims only: how many executions a tenant has started in its last minute with a start.
+tenant_start = Table(
+    "tenant_start",
+    control,
+    Column("tenant_id", String(48), primary_key=True),
+    _time("minute"),
+    Column("number", Integer, nullable=False),
+)
+# Written when attempts end: the processing time of a tenant in a period.
+tenant_usage = Table(
+    "tenant_usage",
+    control,
+    Column("tenant_id", String(48), primary_key=True),
+    _time("since"),
+    Column("seconds", Double, nullable=False),
 )
 
 # The names and passwords of handler roles are derived from this; see `handler_roles`.
@@ -329,6 +393,18 @@ execution = Table(
     # See `schedules.execution_reasons`; None: by the previous release. `reason` has the detail.
     Column("reason_code", String(32), nullable=True),
     Column("cancel_reason_code", String(32), nullable=True),
+    # The attempt that was last handed over to a remote worker; see `store.steps.callbacks`.
+    Column("handed_over_attempt", Integer, nullable=True),
+    Column("handed_over_lease", String(32), nullable=True),
+    _time("handed_over_at", nullable=True),
+    Column("heartbeat_every", Interval, nullable=True),
+    _time("heartbeat_at", nullable=True),
+    _time("attempt_deadline", nullable=True),
+    # The attempt whose worker reported the end itself.
+    Column("reported_attempt", Integer, nullable=True),
+    # What its worker reported last: from 0 to 100, and a text.
+    Column("progress", SmallInteger, nullable=True),
+    Column("progress_text", String(200), nullable=True),
     CheckConstraint(
         "state <> 'RUNNING' OR lease_until IS NOT NULL AND lease_token IS NOT NULL "
         "AND worker_id IS NOT NULL AND started_at IS NOT NULL",
@@ -355,6 +431,9 @@ CREATE INDEX execution_active_idx
     ON tenantcron.execution_live (state, schedule_id)
     WITH (deduplicate_items = off)
     WHERE state IN ('RUNNING', 'RETRYING', 'FAILED');
+CREATE INDEX execution_pending_task_idx
+    ON tenantcron.execution_live (tenant_id)
+    WHERE schedule_id = id AND state <> 'RUNNING';
 CREATE TABLE tenantcron.execution_past PARTITION OF tenantcron.execution (
     CONSTRAINT execution_past_pkey PRIMARY KEY (id, scheduled_for)
 ) FOR VALUES IN ('SUCCEEDED', 'DEAD', 'SKIPPED', 'MISSED', 'CANCELLED')
@@ -401,6 +480,67 @@ execution_attempt = Table(
     postgresql_partition_by="RANGE (scheduled_for)",
 )
 
+# One-time work that a client submitted for a moment. `store.steps.submit` has the protocol. Its
+# execution has its id as id, schedule_id and definition_id, so a task is found by that.
+task = Table(
+    "task",
+    control,
+    # A UUID of version 7: ids sort by the time of submission.
+    Column("id", Uuid, primary_key=True),
+    Column("tenant_id", String(48), nullable=False),
+    Column("saga_name", String(128), nullable=False),
+    # Never before the submission.
+    _time("execute_at"),
+    # From 0 (critical) to 3 (low).
+    Column("priority", SmallInteger, nullable=False),
+    # Settings other than the defaults, as in `schedule_definition`; None: there are none.
+    Column("definition", JSONB, nullable=True),
+    Column("payload", JSONB, nullable=False),
+    Column("idempotency_key", String(255), nullable=True),
+    # The digest of the request, which must be the same for the same key.
+    Column("request_hash", LargeBinary, nullable=True),
+    Column("requires", String(136), nullable=False),
+    _time("submitted_at"),
+    Column("actor_id", String(255), nullable=False),
+    Column("actor_type", String(32), nullable=False),
+    Column("actor_source", String(64), nullable=False),
+    Column("authenticated", Boolean, nullable=False),
+    # When its execution was inserted; None: it waits.
+    _time("fired_at", nullable=True),
+    # The size of the payload as it was submitted, for the quota of stored bytes.
+    Column("payload_bytes", Integer, nullable=False, server_default=text("0")),
+    CheckConstraint("priority BETWEEN 0 AND 3", name="priority"),
+    CheckConstraint("(idempotency_key IS NULL) = (request_hash IS NULL)", name="key"),
+    postgresql_with={
+        "autovacuum_vacuum_scale_factor": "0.05",
+        "autovacuum_vacuum_insert_scale_factor": "0.05",
+    },
+)
+Index(
+    "task_key_idx",
+    task.c.tenant_id,
+    task.c.idempotency_key,
+    unique=True,
+    postgresql_where=text("idempotency_key IS NOT NULL"),
+)
+Index(
+    "task_due_idx",
+    task.c.execute_at,
+    postgresql_with={"deduplicate_items": "off"},
+    postgresql_where=text("fired_at IS NULL"),
+)
+# Counts the waiting tasks of a tenant, up to its quota, and the bytes of their payloads.
+Index(
+    "task_waiting_idx",
+    task.c.tenant_id,
+    task.c.execute_at,
+    postgresql_include=["payload_bytes"],
+    postgresql_where=text("fired_at IS NULL"),
+)
+Index("task_newest_idx", task.c.tenant_id, task.c.id)
+# Finds the old ones, to delete them.
+Index("task_fired_idx", task.c.fired_at, postgresql_where=text("fired_at IS NOT NULL"))
+
 # One row for each step that only one process may run at a time; see `locks`.
 lock = Table(
     "lock",
@@ -436,6 +576,18 @@ capability = Table(
     control,
     Column("name", String(136), primary_key=True),
     _time("named_at"),
+)
+
+# Hosts with a rate limit, for each kind of target: until when their calls are spent, the last
+# tenant whose turn is over, and how many calls the next one has made in its turn.
+rate_limit = Table(
+    "rate_limit",
+    control,
+    Column("host", String(120), primary_key=True),
+    Column("kind", String(128), primary_key=True),
+    _time("spent_until"),
+    Column("last_tenant", String(48), nullable=False),
+    Column("turn_calls", Integer, nullable=False),
 )
 
 # The timelines of the database, as detected by replicas.
@@ -519,7 +671,9 @@ api_token = Table(
     _time("created_at"),
     _time("expires_at"),
     _time("revoked_at", nullable=True),
-    CheckConstraint("role IN ('viewer', 'operator', 'deployer', 'admin')", name="role"),
+    CheckConstraint(
+        "role IN ('viewer', 'operator', 'deployer', 'admin', 'submitter')", name="role"
+    ),
 )
 Index(
     "api_token_name_idx",
@@ -626,6 +780,39 @@ webhook_event = Table(
 )
 # Finds the oldest event of each webhook, for its delay and for expiry.
 Index("webhook_event_age_idx", webhook_event.c.webhook_name, webhook_event.c.placed_at)
+
+# Event buses: the position of each in the log below; see docs/event-bus.md.
+event_bus = Table(
+    "event_bus",
+    control,
+    Column("name", String(255), primary_key=True),
+    _time("declared_at"),
+    # When a replica was last configured for it.
+    _time("seen_at"),
+    Column("last_published", BigInteger, nullable=False),
+    # When a replica may lease it: after a backoff, or when the lease of the current replica ends.
+    _time("due_at"),
+    Column("lease_token", Uuid, nullable=True),
+    Column("failures", Integer, nullable=False, server_default=text("0")),
+    Column("last_error", Text, nullable=True),
+    # Events that expired before they could be published, or that the bus has refused.
+    Column("dropped", BigInteger, nullable=False, server_default=text("0")),
+    _time("dropped_at", nullable=True),
+)
+
+# The log of placed events, one row for all buses, until the last of them has published it.
+bus_event = Table(
+    "bus_event",
+    control,
+    Column("place", BigInteger, primary_key=True, autoincrement=False),
+    Column("tenant_id", String(48), nullable=False),
+    Column("event_id", Uuid, nullable=False),
+    Column("type", String(64), nullable=False),
+    Column("subject", String(255), nullable=False),
+    _time("happened_at"),
+    Column("data", JSONB, nullable=False),
+    _time("placed_at"),
+)
 
 tenant_schedule = Table(
     "tenant_schedule",

@@ -12,8 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.store.connection.errors import MigrationMissingError
 
 # Tests compare these two with the newest migrations, so that reading them does not load Alembic.
-CONTROL_VERSION = "0016_tightened"
-TENANT_VERSION = "0002_audit_retention"
+CONTROL_VERSION = "0024_submitters"
+TENANT_VERSION = "0003_schedule_changes"
 # The table in each schema that contains its version.
 VERSION_TABLE = "schema_version"
 

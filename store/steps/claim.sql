@@ -1,3 +1,9 @@
+-- There are three forms of this statement (see `statements`), because most of the cost of a small
+-- claim is planning. The plain form is for times in which the order of starts hardly matters. If it
+-- finds a period of scarcity (see `sharing`), it decides nothing, and the form with shares follows.
+-- The form without quotas counts the starts of each tenant in a minute. If one has exceeded its quota,
+-- the caller undoes the claim and repeats it with quotas. The form with shares has them always.
+--
 -- The caller holds the claim lock, so no other replica starts executions until this commits. The cost
 -- grows with what this replica can run (its requirements, and the tenants with such executions
 -- pending) and with the number of starts. Pending executions of other replicas are never read.
@@ -16,7 +22,10 @@ allowed AS MATERIALIZED (
                 s.only_row AND s.refreshed_at + s.max_age
                 < coalesce(%(at)s::timestamptz, statement_timestamp())
         ) THEN 0 ELSE coalesce(operator, declared) END AS overall,
-        coalesce(operator_per_tenant, declared_per_tenant) AS per_tenant
+        coalesce(operator_per_tenant, declared_per_tenant) AS per_tenant,
+        coalesce((quotas ->> 'starts_per_minute')::int, %(starts_per_minute)s) AS starts,
+        nullif(tenant_quotas, '{}') AS tenant_quotas,
+        date_trunc('minute', coalesce(%(at)s::timestamptz, statement_timestamp())) AS minute
     FROM tenantcron.limits
     LIMIT 1
 ),
@@ -117,15 +126,62 @@ pair AS MATERIALIZED (
     FROM seen, horizon
     WHERE seen.tenant_id <= coalesce(horizon.tenant_id, seen.tenant_id)
 ),
+-- [shares]
+-- The period of scarcity, if there is one. Tenants that had nothing pending so far begin at its
+-- virtual time.
+period AS MATERIALIZED (
+    SELECT since, waited_at, virtual_time
+    FROM tenantcron.share_period
+    WHERE
+        waited_at
+        > coalesce(%(at)s::timestamptz, statement_timestamp()) - %(scarce_for)s::interval
+),
+-- [end]
 tenant AS MATERIALIZED (
     SELECT
         s.tenant_id, t.schema_name, t.status, t.status_reason, t.weight,
+        coalesce(t.max_concurrent, allowed.per_tenant) AS slots,
+        -- [quotas]
+        -- The quota of starts leaves so many more in this minute of the clock.
+        least(
+            coalesce(t.max_concurrent, allowed.per_tenant),
+            coalesce(running.number, 0) + greatest(coalesce(
+                (t.quotas ->> 'starts_per_minute')::int,
+                (allowed.tenant_quotas -> s.tenant_id ->> 'starts_per_minute')::int,
+                allowed.starts
+            ) - CASE WHEN begun.minute = allowed.minute THEN begun.number ELSE 0 END, 0)
+        ) AS most,
+        begun.minute, begun.number AS begun,
+        -- [no quotas]
         coalesce(t.max_concurrent, allowed.per_tenant) AS most,
+        -- [end]
+        t.quotas,
+        -- [shares]
+        coalesce(own.passes, '{0,0,0,0}') AS passes,
+        -- The processing time in this period by weight, in seconds, and how much of it is included.
+        greatest(
+            CASE WHEN own.since = period.since THEN own.virtual_time ELSE 0 END + (
+                coalesce(used.seconds, 0)
+                - CASE WHEN own.since = period.since THEN own.counted ELSE 0 END
+            ) / t.weight,
+            period.virtual_time, 0
+        ) AS virtual_time,
+        coalesce(used.seconds, 0) AS counted,
+        -- [end]
         coalesce(running.number, 0) AS running
     FROM (SELECT DISTINCT tenant_id FROM pair) AS s
     CROSS JOIN allowed
     LEFT JOIN tenantcron.tenant AS t ON t.id = s.tenant_id
     LEFT JOIN running ON running.tenant_id = s.tenant_id
+    -- [quotas]
+    LEFT JOIN tenantcron.tenant_start AS begun ON begun.tenant_id = s.tenant_id
+    -- [end]
+    -- [shares]
+    LEFT JOIN tenantcron.tenant_share AS own ON own.tenant_id = s.tenant_id
+    LEFT JOIN period ON true
+    LEFT JOIN tenantcron.tenant_usage AS used
+        ON used.tenant_id = s.tenant_id AND used.since = period.since
+    -- [end]
 ),
 -- How many executions of each tenant are considered: together they fill a batch. And how many slots
 -- are reserved for tenants without running or pending executions, one for each: these tenants are
@@ -149,7 +205,8 @@ share AS MATERIALIZED (
     FROM free LEFT JOIN tenant ON tenant.status = 'active' AND tenant.running < tenant.most
     GROUP BY free.slots, free.most_kept, free.busy
 ),
--- Each tenant's first executions for each requirement, by priority, then by age. An execution that has
+-- Each tenant's first executions for each requirement, by priority, then by age; with shares, for each
+-- priority. An execution that has
 -- to wait for the previous one is skipped, so that it does not delay others; one that ends because of
 -- it (it may not wait, or not any longer) or will replace it is not skipped. Retries and manual
 -- triggers wait for the previous execution, whatever the overlap. Executions that are being cancelled
@@ -158,9 +215,18 @@ share AS MATERIALIZED (
 picked AS MATERIALIZED (
     SELECT
         p.*, pair.is_own, t.schema_name, t.running, t.most, t.weight, share.kept,
+        -- [shares]
+        t.virtual_time, t.passes[p.priority + 1] AS pass,
+        -- [end]
         CASE
+            -- [quotas]
+            WHEN p.is_too_late AND t.begun >= coalesce(
+                (t.quotas ->> 'starts_per_minute')::int,
+                (allowed.tenant_quotas -> t.tenant_id ->> 'starts_per_minute')::int, allowed.starts
+            ) AND t.minute >= allowed.minute - interval '1 minute' THEN %(start_quota)s::text
+            -- [end]
             WHEN p.is_too_late THEN %(no_scheduler)s::text
-            WHEN c.schedule_id IS NULL THEN %(removed)s
+            WHEN c.schedule_id IS NULL AND p.schedule_id <> p.id THEN %(removed)s
             WHEN p.actor_source = 'manual' THEN NULL
             WHEN NOT c.enabled THEN %(disabled)s
         END AS stopped_for,
@@ -173,6 +239,12 @@ picked AS MATERIALIZED (
     FROM tenant AS t
     JOIN pair ON pair.tenant_id = t.tenant_id
     CROSS JOIN share
+    -- [quotas]
+    CROSS JOIN allowed
+    -- [end]
+    -- [shares]
+    CROSS JOIN (VALUES (0), (1), (2), (3)) AS class (priority)
+    -- [end]
     CROSS JOIN LATERAL (
         SELECT
             e.ctid, e.id, e.scheduled_for, e.tenant_id, e.schedule_id, e.overlap, e.priority,
@@ -195,6 +267,9 @@ picked AS MATERIALIZED (
         FROM tenantcron.execution_live AS e
         WHERE
             e.requires = pair.requires AND e.tenant_id = pair.tenant_id AND e.state <> 'RUNNING'
+            -- [shares]
+            AND e.priority = class.priority
+            -- [end]
             AND e.not_before <= coalesce(%(at)s::timestamptz, statement_timestamp())
             -- A suspect for which there is no room is left to other replicas, or to a later claim.
             AND CASE WHEN e.suspicion >= %(alone)s THEN %(together)s ELSE e.suspicion END
@@ -219,42 +294,84 @@ picked AS MATERIALIZED (
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS p
     -- Disabling or removing a schedule ends its pending executions; but an execution that was running
-    -- then, or was just being retried manually, may have become pending since.
+    -- then, or was just being retried manually, may have become pending since. A task has no cursor.
     LEFT JOIN tenantcron.schedule_cursor AS c ON c.schedule_id = p.schedule_id
     WHERE t.status = 'active' AND t.running < t.most AND share.number > 0
 ),
 -- The order of the cluster: round-robin over the tenants, counting their running executions, so that
 -- a long queue does not delay the short queue of another tenant. A tenant with a higher weight has
--- more places per round. Executions after the first round leave the reserved slots free.
+-- more places per round. Executions after the first round leave the reserved slots free. With shares,
+-- the tenant with the least virtual time comes first in a round; and within a tenant, each start moves
+-- its priority forward by its stride of 3, 4, 6 or 12, and the one that gets least far is next.
 in_line AS MATERIALIZED (
     SELECT
         ctid, id, tenant_id, schedule_id, schema_name, suspects, is_own,
+        -- [shares]
+        priority, virtual_time,
+        -- [end]
         CASE round WHEN 0 THEN 0 ELSE kept END AS leaves,
-        row_number() OVER (ORDER BY round, priority, not_before, id) AS place,
+        row_number() OVER (ORDER BY round, tag, priority, not_before, id) AS place,
         sum(suspects) FILTER (WHERE is_own) OVER (
-            ORDER BY round, priority, not_before, id
+            ORDER BY round, tag, priority, not_before, id
         ) AS suspects_so_far
     FROM (
-        SELECT nth_of_tenant.*, (running - 1 + nth) / weight AS round
+        SELECT
+            nth_of_tenant.*, (running - 1 + nth) / weight AS round,
+            -- [shares]
+            virtual_time + (nth - 1) * %(least_charge)s::float8 / weight AS tag
+            -- [plain]
+            0 AS tag
+            -- [end]
         FROM (
             SELECT
                 picked.*,
                 row_number() OVER (
-                    PARTITION BY tenant_id ORDER BY priority, not_before, scheduled_for, id
+                    PARTITION BY tenant_id
+                    -- [shares]
+                    ORDER BY pass + kth * (12 / (4 - priority)), priority, kth
+                    -- [plain]
+                    ORDER BY priority, not_before, scheduled_for, id
+                    -- [end]
                 ) AS nth
+            -- [shares]
+            FROM (
+                SELECT
+                    picked.*,
+                    row_number() OVER (
+                        PARTITION BY tenant_id, priority ORDER BY not_before, scheduled_for, id
+                    ) AS kth
+                FROM picked
+                WHERE stopped_for IS NULL AND NOT is_second AND (overlap = 'allow' OR turn = 1)
+            ) AS picked
+            -- [plain]
             FROM picked
             WHERE stopped_for IS NULL AND NOT is_second AND (overlap = 'allow' OR turn = 1)
+            -- [end]
         ) AS nth_of_tenant
         -- Each requirement was considered separately; the tenant limit applies to all of them.
         WHERE running + nth <= most
     ) AS startable
 ),
+-- [plain]
+demand AS MATERIALIZED (
+    SELECT EXISTS (
+        SELECT FROM tenantcron.share_period
+        WHERE
+            waited_at
+            > coalesce(%(at)s::timestamptz, statement_timestamp()) - %(scarce_for)s::interval
+    ) AS is_scarce
+),
+-- [end]
 judged AS MATERIALIZED (
     SELECT
         in_line.*,
         in_line.place <= least(free.slots - in_line.leaves, %(batch)s) AS has_slot,
         in_line.is_own AND in_line.place <= least(free.slots - in_line.leaves, %(batch)s)
-        AND (in_line.suspects = 0 OR in_line.suspects_so_far <= free.suspects) AS starts
+        AND (in_line.suspects = 0 OR in_line.suspects_so_far <= free.suspects)
+        -- [plain]
+        AND NOT (SELECT is_scarce FROM demand)
+        -- [end]
+        AS starts
     FROM in_line, free
 ),
 -- The second execution of a schedule ends only if the first one starts or runs.
@@ -301,7 +418,11 @@ ended AS (
     SET
         state = u.state, reason_code = u.reason_code, reason = NULL, finished_at = clock.now
     FROM unstarted AS u, clock
-    WHERE e.id = u.id AND e.state IN ('PENDING', 'RETRYING', 'FAILED')
+    WHERE
+        e.id = u.id AND e.state IN ('PENDING', 'RETRYING', 'FAILED')
+        -- [plain]
+        AND NOT (SELECT is_scarce FROM demand)
+        -- [end]
     RETURNING
         e.state, e.reason_code, e.id, e.scheduled_for, e.tenant_id, u.schema_name, e.schedule_id,
         e.schedule_name, e.saga_name, e.definition_id, e.attempt, e.attempts_allowed, e.losses,
@@ -314,20 +435,128 @@ started AS (
     FROM judged
     GROUP BY tenant_id
 ),
+-- The starts of each tenant in this minute. No other step writes these rows.
+counted AS (
+    INSERT INTO tenantcron.tenant_start AS c (tenant_id, minute, number)
+    SELECT s.tenant_id, allowed.minute, s.number
+    FROM started AS s, allowed
+    WHERE s.number > 0
+    ON CONFLICT (tenant_id) DO UPDATE
+    SET
+        minute = excluded.minute,
+        number = excluded.number + CASE WHEN c.minute = excluded.minute THEN c.number ELSE 0 END
+    -- [no quotas]
+    RETURNING tenant_id, number
+    -- [end]
+),
+-- [shares]
+-- How far each priority is after this claim, for tenants with several priorities pending. A priority
+-- without pending executions is moved to where another one began last, so it saves up nothing.
+moved AS MATERIALIZED (
+    SELECT
+        pending.tenant_id, class.priority, count(picked.id) > 0 AS is_pending,
+        count(picked.id) > count(*) FILTER (WHERE judged.starts) AS is_left,
+        t.passes[class.priority + 1]
+        + count(*) FILTER (WHERE judged.starts) * (12 / (4 - class.priority)) AS pass
+    FROM (
+        SELECT tenant_id
+        FROM picked
+        GROUP BY tenant_id
+        HAVING min(priority) < max(priority)
+    ) AS pending
+    JOIN tenant AS t ON t.tenant_id = pending.tenant_id
+    CROSS JOIN (VALUES (0), (1), (2), (3)) AS class (priority)
+    LEFT JOIN picked ON picked.tenant_id = pending.tenant_id AND picked.priority = class.priority
+    LEFT JOIN judged ON judged.id = picked.id
+    GROUP BY pending.tenant_id, class.priority, t.passes
+),
+-- Whether executions are left pending for lack of slots. If all slots are taken, it is assumed.
+scarcity AS MATERIALIZED (
+    SELECT
+        EXISTS (SELECT FROM moved WHERE is_left)
+        OR EXISTS (SELECT FROM judged WHERE place > free.slots - leaves)
+        OR free.slots = (SELECT count(*) FROM judged WHERE starts) AND EXISTS (
+            SELECT FROM tenant WHERE status = 'active' AND running < most
+        ) AS is_scarce,
+        -- Of the tenants with executions to start, the one that has used the least.
+        (SELECT min(virtual_time) FROM judged) AS virtual_time
+    FROM free
+),
+scarce_since AS (
+    INSERT INTO tenantcron.share_period (since, waited_at, virtual_time)
+    SELECT clock.now, clock.now, coalesce(scarcity.virtual_time, 0)
+    FROM clock
+    CROSS JOIN scarcity
+    LEFT JOIN period ON true
+    WHERE
+        scarcity.is_scarce AND (
+            period.since IS NULL OR period.waited_at < clock.now - %(scarce_for)s::interval / 10
+            OR period.virtual_time < scarcity.virtual_time
+        )
+    ON CONFLICT (only_row) DO UPDATE
+    SET
+        since = coalesce((SELECT since FROM period), excluded.since),
+        waited_at = excluded.waited_at,
+        virtual_time = greatest((SELECT virtual_time FROM period), excluded.virtual_time)
+),
+passed AS MATERIALIZED (
+    SELECT
+        tenant_id, array_agg(least(pass - least_pass, 12)::smallint ORDER BY priority) AS passes
+    FROM (
+        SELECT tenant_id, priority, pass, min(pass) OVER (PARTITION BY tenant_id) AS least_pass
+        FROM (
+            SELECT
+                tenant_id, priority,
+                CASE WHEN is_pending THEN pass ELSE greatest(
+                    pass,
+                    max(pass - 12 / (4 - priority)) FILTER (WHERE is_pending) OVER (
+                        PARTITION BY tenant_id
+                    )
+                ) END AS pass
+            FROM moved
+        ) AS reached
+    ) AS relative
+    GROUP BY tenant_id
+),
+-- What the next claims need to know of the tenants that have started executions.
+shared AS (
+    INSERT INTO tenantcron.tenant_share (tenant_id, passes, since, virtual_time, counted)
+    SELECT
+        t.tenant_id, coalesce(passed.passes, t.passes), coalesce(period.since, clock.now),
+        t.virtual_time + s.number * %(least_charge)s::float8 / t.weight, t.counted
+    FROM started AS s
+    JOIN tenant AS t ON t.tenant_id = s.tenant_id
+    CROSS JOIN scarcity
+    CROSS JOIN clock
+    LEFT JOIN period ON true
+    LEFT JOIN passed ON passed.tenant_id = s.tenant_id
+    WHERE s.number > 0 AND (scarcity.is_scarce OR period.since IS NOT NULL)
+    ON CONFLICT (tenant_id) DO UPDATE
+    SET
+        passes = excluded.passes, since = excluded.since, virtual_time = excluded.virtual_time,
+        counted = excluded.counted
+),
+-- [end]
 -- The tenants that cannot start more executions, and the reason.
 full_up AS (
     SELECT
         t.tenant_id,
         CASE
             WHEN t.status IS DISTINCT FROM 'active' THEN %(tenant_inactive)s::text
-            WHEN t.running + coalesce(s.number, 0) >= t.most THEN %(tenant_limit)s
+            WHEN t.running + coalesce(s.number, 0) >= t.slots THEN %(tenant_limit)s
+            -- [quotas]
+            WHEN t.running + coalesce(s.number, 0) >= t.most THEN %(start_quota)s
+            -- [end]
             ELSE %(limit)s
         END AS reason_code,
         CASE
             WHEN t.status IS NULL THEN 'removed'
             WHEN t.status <> 'active' THEN concat_ws(': ', t.status, t.status_reason)
-            WHEN t.running + coalesce(s.number, 0) >= t.most
-                THEN format('%%s of %%s running', t.running + coalesce(s.number, 0), t.most)
+            WHEN t.running + coalesce(s.number, 0) >= t.slots
+                THEN format('%%s of %%s running', t.running + coalesce(s.number, 0), t.slots)
+            -- [quotas]
+            WHEN t.running + coalesce(s.number, 0) >= t.most THEN ''
+            -- [end]
             ELSE format(
                 'the last %%s slots are for tenants that run nothing, this one runs %%s',
                 s.leaves, t.running + s.number
@@ -346,6 +575,22 @@ SELECT
     (SELECT tenant_id FROM horizon) AS last_tenant,
     -- Whether anything was pending that this replica can run, and whether slots are left to others.
     EXISTS (SELECT FROM pair WHERE is_own) AS has_own,
+    -- [no quotas]
+    EXISTS (
+        SELECT FROM counted AS c JOIN tenant AS t ON t.tenant_id = c.tenant_id, allowed
+        WHERE
+            c.number > CASE
+                WHEN t.quotas = '{}' AND allowed.tenant_quotas IS NULL THEN allowed.starts
+                ELSE coalesce(
+                    (t.quotas ->> 'starts_per_minute')::int,
+                    (allowed.tenant_quotas -> c.tenant_id ->> 'starts_per_minute')::int,
+                    allowed.starts
+                )
+            END
+    ) AS is_over_quota,
+    -- [quotas]
+    false AS is_over_quota,
+    -- [end]
     EXISTS (SELECT FROM judged WHERE has_slot AND NOT is_own) AS leaves_slots,
     -- Executions of the previous release, whose requirement has to be decided first.
     EXISTS (
@@ -367,6 +612,11 @@ SELECT
     array(
         SELECT ARRAY[tenant_id, reason_code, reason] FROM full_up ORDER BY tenant_id
     ) AS full_up,
+    -- [shares]
+    (SELECT is_scarce FROM scarcity) OR EXISTS (SELECT FROM period) AS is_scarce,
+    -- [plain]
+    (SELECT is_scarce FROM demand) AS is_scarce,
+    -- [end]
     clock.now,
     clock.token,
     -- The delay of each start in seconds. A lost execution keeps its place in the queue, so its delay
@@ -394,7 +644,7 @@ SELECT
 FROM clock
 UNION ALL
 SELECT
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     e.state, e.reason_code, e.id, e.scheduled_for, e.tenant_id, e.schema_name, e.schedule_id,
     e.schedule_name, e.saga_name, e.definition_id, e.attempt, e.attempts_allowed,
     e.losses, e.suspicion, e.actor_id, e.actor_type, e.actor_source

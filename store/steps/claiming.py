@@ -20,7 +20,7 @@ One that may wait stays pending; so does a suspect for which this replica has no
 closed.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -33,12 +33,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.actor.model import Actor, ActorType
 from tenantcron.core.names import TenantId
+from tenantcron.core.quotas import QUOTAS
 from tenantcron.schedules.execution_reasons import ReasonCode, reason_text
 from tenantcron.store.connection.errors import DatabaseError
 from tenantcron.store.connection.locks import Lock, take_lock
 from tenantcron.store.rows.executions import State
 from tenantcron.store.rows.limits import KEPT_SHARE
 from tenantcron.store.steps import suspects
+from tenantcron.store.steps.sharing import LEAST_CHARGE, SCARCE_FOR
 from tenantcron.store.steps.statements import statement
 
 # Decisions per statement, starts and skips together. The LIMIT also gives the planner an upper
@@ -49,9 +51,14 @@ PAIRS_A_CLAIM = 500
 # Schedulers listen on this channel for work; only a hint.
 WORK = "tenantcron_work"
 CANCEL = "cancel"
+# Executions of lost replicas are pending again, or have ended.
+RECOVERED = "recovered"
 LIMITS = "limits"
 # A replica has fired executions that it cannot run itself, or has left slots to others.
 FOR_OTHERS = "for others"
+# Tasks were submitted: some are due now, or soon. `tenantcron.submit_tasks_at` sends them.
+TASK = "task"
+TASK_SOON = "task soon"
 # How long the unmet demand of a replica keeps its places in the cluster's order.
 HUNGRY_FOR = timedelta(seconds=6)
 
@@ -78,6 +85,11 @@ class Claimed(NamedTuple):
     actor: Actor
     lease_token: UUID
     started_at: datetime
+
+    @property
+    def is_task(self) -> bool:
+        """Whether a client submitted it: a task has no schedule but itself."""
+        return self.schedule_id == self.id
 
     @property
     def lease(self) -> Lease:
@@ -119,6 +131,16 @@ class FullUp:
         """Whether the tenant may not start anything, so its pending executions end."""
         return self.reason_code == ReasonCode.TENANT_INACTIVE
 
+    @property
+    def is_at_quota(self) -> bool:
+        """Whether the tenant has started as many executions in this minute as it may."""
+        return self.reason_code == ReasonCode.START_QUOTA
+
+    @property
+    def has_no_slot(self) -> bool:
+        """Whether the tenant waits for a slot."""
+        return not (self.is_closed or self.is_at_quota)
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -139,15 +161,29 @@ class Claim:
     leaves_slots: bool
     # The requirement of executions of the previous release has to be decided.
     has_undecided: bool
+    # Slots are scarce. A claim in the plain form has decided nothing then.
+    is_scarce: bool
+    # A claim without quotas has started more for a tenant than its quota allows: undo it.
+    is_over_quota: bool
     # The time of the claim.
     at: datetime
     # Seconds between when each started execution could have started and its start.
     lateness: tuple[float, ...] = ()
 
     @property
+    def is_at_quota(self) -> bool:
+        """Whether a tenant with pending executions may start no more in this minute."""
+        return any(tenant.is_at_quota for tenant in self.full_up)
+
+    @property
+    def seconds_to_next_minute(self) -> float:
+        """The seconds from the claim until quotas of starts count from zero again."""
+        return 60 - self.at.second - self.at.microsecond / 1e6
+
+    @property
     def is_short(self) -> bool:
         """Whether the replica could have started more if there had been slots."""
-        is_full = any(not tenant.is_closed for tenant in self.full_up)
+        is_full = any(tenant.has_no_slot for tenant in self.full_up)
         return self.has_own and (not self.slots or is_full or self.leaves_slots)
 
     @property
@@ -156,8 +192,16 @@ class Claim:
         return bool(self.started or self.skipped or self.must_replace)
 
 
-# The reasons that a claim may write, by parameter.
-REASON_CODES: Final = {
+# Parameters of a claim that all replicas share: bounds, and reasons that it may write.
+CLAIM_CONSTANTS: Final[Mapping[str, object]] = {
+    "most": MOST_VERDICTS,
+    "together": suspects.TOGETHER,
+    "alone": suspects.ALONE,
+    "hungry": HUNGRY_FOR,
+    "kept": KEPT_SHARE,
+    "scarce_for": SCARCE_FOR,
+    "least_charge": LEAST_CHARGE.total_seconds(),
+    "starts_per_minute": QUOTAS["starts_per_minute"].default,
     "no_scheduler": ReasonCode.NO_SCHEDULER.value,
     "removed": ReasonCode.REMOVED.value,
     "disabled": ReasonCode.DISABLED.value,
@@ -166,6 +210,7 @@ REASON_CODES: Final = {
     "tenant_inactive": ReasonCode.TENANT_INACTIVE.value,
     "tenant_limit": ReasonCode.TENANT_LIMIT.value,
     "limit": ReasonCode.LIMIT.value,
+    "start_quota": ReasonCode.START_QUOTA.value,
 }
 
 
@@ -178,8 +223,18 @@ async def claim(  # noqa: PLR0913 -- the parameters of one statement
     at: datetime | None,
     requires: Sequence[str],
     after: str = "",
+    pairs: int | None = None,
+    too_late: ReasonCode = ReasonCode.NO_SCHEDULER,
+    shares: bool = False,
+    quotas: bool = False,
 ) -> Claim:
-    """Start at most a batch of executions. Commit soon: other replicas wait for the lock."""
+    """Start at most a batch of executions. Commit soon: other replicas wait for the lock.
+
+    `pairs` limits the pairs of requirement and tenant that are considered. `too_late` is the reason
+    of executions that have waited longer than they may. Without `shares` it is the plain form,
+    which decides nothing if slots are known to be scarce. Without `quotas` it only reports if it
+    exceeds the quota of starts of a tenant.
+    """
     await take_lock(connection, Lock.CLAIM)
     parameters = {
         "at": at,
@@ -188,16 +243,13 @@ async def claim(  # noqa: PLR0913 -- the parameters of one statement
         "batch": batch,
         "requires": list(requires),
         # The end of each requirement is a step, too.
-        "pairs": PAIRS_A_CLAIM + 2 * len(requires),
+        "pairs": PAIRS_A_CLAIM + 2 * len(requires) if pairs is None else pairs,
         "lease": lease,
-        "most": MOST_VERDICTS,
-        "together": suspects.TOGETHER,
-        "alone": suspects.ALONE,
-        "hungry": HUNGRY_FOR,
-        "kept": KEPT_SHARE,
-        **REASON_CODES,
+        **CLAIM_CONSTANTS,
+        "no_scheduler": too_late.value,
     }
-    found = await connection.exec_driver_sql(statement("claim"), parameters)
+    form = statement("claim", shares=shares, quotas=quotas)
+    found = await connection.exec_driver_sql(form, parameters)
     columns = list(found.keys())
     claimed, state = claimed_reader(columns), columns.index("state")
     summary, *decided = found.all()
@@ -214,6 +266,8 @@ async def claim(  # noqa: PLR0913 -- the parameters of one statement
         has_own=summary.has_own,
         leaves_slots=summary.leaves_slots,
         has_undecided=summary.has_undecided,
+        is_scarce=summary.is_scarce,
+        is_over_quota=summary.is_over_quota,
         at=now,
         lateness=tuple(summary.lateness),
     )
@@ -288,13 +342,17 @@ FROM tenantcron.execution
 WHERE
     state = 'RUNNING' AND worker_id = %(worker_id)s
     AND lease_token <> ALL(%(known)s::uuid[])
+    AND handed_over_attempt IS DISTINCT FROM attempt
 """
 
 
 async def unstarted(
     connection: AsyncConnection, worker_id: str, known: Collection[UUID]
 ) -> list[Unstarted]:
-    """Return the executions that a replica has claimed with tokens that it does not know."""
+    """Return the executions that a replica has claimed with tokens that it does not know.
+
+    Those that it has handed over to remote workers do not belong to it.
+    """
     parameters = {"worker_id": worker_id, "known": list(known)}
     rows = await connection.exec_driver_sql(_CLAIMED_BY, parameters)
     return [Unstarted(*columns) for columns in map(tuple, rows)]

@@ -13,7 +13,8 @@ ending AS MATERIALIZED (
         END AS status,
         CASE
             WHEN t.status IS DISTINCT FROM 'active' THEN %(tenant_inactive)s::text
-            WHEN c.schedule_id IS NULL THEN %(removed)s
+            -- A task has no cursor.
+            WHEN c.schedule_id IS NULL AND e.schedule_id <> e.id THEN %(removed)s
             WHEN e.actor_source <> 'manual' AND NOT c.enabled THEN %(disabled)s
             WHEN
                 e.overlap = 'cancel_running' AND EXISTS (

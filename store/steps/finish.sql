@@ -6,15 +6,15 @@ given AS MATERIALIZED (
     SELECT
         id, token, coalesce(state, 'SUCCEEDED') AS state, reason_code, reason, wait, outcome, error,
         auto_pause_after, http_status, answer, log, result, coalesce(suspicion, 0) AS suspicion,
-        coalesce(outcome = 'LOST', false) AS is_lost
+        coalesce(is_lost, false) AS is_lost
     FROM unnest(
         %(ids)s::uuid[], %(tokens)s::uuid[], %(states)s::text[],
         %(reason_codes)s::text[], %(reasons)s::text[], %(waits)s::float8[], %(outcomes)s::text[], %(errors)s::text[], %(auto_pause_after)s::int[],
         %(http_statuses)s::int[], %(answers)s::text[], %(suspicions)s::int[], %(logs)s::text[],
-        %(results)s::text[]
+        %(results)s::text[], %(lost)s::boolean[]
     ) AS g (
         id, token, state, reason_code, reason, wait, outcome, error, auto_pause_after, http_status,
-        answer, suspicion, log, result
+        answer, suspicion, log, result, is_lost
     )
 ),
 -- The fence: only the holder of the lease may end an execution. Retries wait for a slot; an execution
@@ -138,4 +138,9 @@ SELECT
     array(SELECT id FROM ended WHERE state = 'CANCELLED' ORDER BY id) AS cancelled,
     array(SELECT reason_code FROM ended WHERE state = 'CANCELLED' ORDER BY id) AS cancel_codes,
     array(SELECT reason FROM ended WHERE state = 'CANCELLED' ORDER BY id) AS cancel_details,
-    (SELECT now FROM clock) AS now
+    (SELECT now FROM clock) AS now,
+    (
+        SELECT p.since
+        FROM tenantcron.share_period AS p, clock
+        WHERE p.waited_at > clock.now - %(scarce_for)s::interval
+    ) AS scarce_since

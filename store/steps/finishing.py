@@ -3,7 +3,9 @@
 A replica that claims an execution gets a lease with a unique token. Every change of a running
 execution carries the token, and is refused if the row has another one or none: the result of a
 worker that stalled past its lease changes nothing. Heartbeats renew leases. The next replica that
-checks finds an expired lease and ends the attempt as "worker lost", with the same statement.
+checks finds an expired lease and ends the attempt as "worker lost", with the same statement. The
+lease of an attempt that was handed over to a remote worker belongs to the attempt; `callbacks` has
+that protocol.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,6 +21,7 @@ from tenantcron.schedules.pause import AUTO_PAUSED
 from tenantcron.store.connection.arrays import numbers, texts, uuids, words
 from tenantcron.store.rows.executions import State
 from tenantcron.store.steps.claiming import Claimed, Lease, Unstarted, claimed_reader
+from tenantcron.store.steps.sharing import SCARCE_FOR, charge
 from tenantcron.store.steps.statements import statement
 
 
@@ -43,6 +46,8 @@ class EndedAttempt(NamedTuple):
     # The last log lines of its handler, and its result as JSON.
     log: str | None = None
     result: str | None = None
+    # Whether the attempt was lost with its replica, which does not count as an attempt.
+    is_loss: bool = False
 
     @property
     def reason(self) -> str | None:
@@ -134,11 +139,17 @@ async def finish(
         "suspicions": words(result.suspicion for result in detailed),
         "logs": texts(result.log for result in detailed),
         "results": texts(result.result for result in detailed),
+        "lost": words(str(result.is_loss).lower() for result in detailed),
+        "scarce_for": SCARCE_FOR,
     }
     found = await connection.exec_driver_sql(statement("finish"), parameters)
     row = found.one()
+    refused = frozenset(zip(row.refused_ids, row.refused_tokens, strict=True))
+    if row.scarce_since is not None:
+        recorded = [claimed for claimed in claims if claimed.lease not in refused]
+        await charge(connection, recorded, row.scarce_since, row.now)
     return Finished(
-        refused=frozenset(zip(row.refused_ids, row.refused_tokens, strict=True)),
+        refused=refused,
         paused=tuple(row.paused),
         waiting=row.waiting,
         cancelled={
@@ -179,12 +190,23 @@ async def heartbeat(
 
 
 @dataclass(frozen=True, slots=True)
+class RemoteAttempt:
+    """An attempt of a remote worker: whether its time is up, and its time limits."""
+
+    timed_out: bool
+    timeout: timedelta
+    heartbeat: timedelta
+
+
+@dataclass(frozen=True, slots=True)
 class Expired:
     """An execution whose worker has not renewed the lease."""
 
     claimed: Claimed
     worker_id: str
     cancel_requested: bool
+    # None: the replica itself ran the attempt.
+    remote: "RemoteAttempt | None" = None
 
 
 async def take_expired(
@@ -195,6 +217,13 @@ async def take_expired(
     rows = await connection.exec_driver_sql(statement("expired"), parameters)
     claimed = claimed_reader(rows.keys())
     return [
-        Expired(claimed(row, row.lease_token, row.started_at), row.worker_id, row.cancel_requested)
+        Expired(
+            claimed(row, row.lease_token, row.started_at),
+            row.worker_id,
+            row.cancel_requested,
+            RemoteAttempt(row.timed_out, row.timeout, row.heartbeat_every)
+            if row.handed_over
+            else None,
+        )
         for row in rows
     ]

@@ -65,17 +65,17 @@ async def anything_provided(database: Database, provider: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OutboxGlance:
-    """The pending work for webhooks."""
+    """The pending work for webhooks and buses."""
 
     has_events: bool
-    has_webhooks: bool
+    has_receivers: bool
     has_due_lanes: bool
 
 
 async def outbox(database: Database, at: datetime | None) -> OutboxGlance:
     """Check whether events have to be placed or delivered."""
-    ((events, webhooks, lanes),) = await database.glance(statement("outbox_glance"), {"at": at})
-    return OutboxGlance(bool(events), bool(webhooks), bool(lanes))
+    ((events, receivers, lanes),) = await database.glance(statement("outbox_glance"), {"at": at})
+    return OutboxGlance(bool(events), bool(receivers), bool(lanes))
 
 
 async def _seconds(database: Database, name: str, parameters: dict[str, object]) -> float | None:

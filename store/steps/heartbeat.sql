@@ -12,7 +12,11 @@ free_to_change AS MATERIALIZED (
 ),
 prolonged AS (
     UPDATE tenantcron.execution_live AS e
-    SET lease_until = coalesce(%(at)s::timestamptz, statement_timestamp()) + %(lease)s::interval
+    -- A remote worker may hold a longer lease than the replica that is still calling it.
+    SET lease_until = greatest(
+        coalesce(%(at)s::timestamptz, statement_timestamp()) + %(lease)s::interval,
+        CASE WHEN e.handed_over_attempt = e.attempt THEN e.lease_until END
+    )
     FROM free_to_change AS f
     WHERE e.id = f.id
 )

@@ -9,6 +9,7 @@ from support.scheduling import Row, Scheduling
 from tenantcron.core.settings import Settings
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
 from tenantcron.store.connection.engine import Database
+from tenantcron.store.steps.submit import TasksRejectedError
 
 DECEMBER = date(2026, 12, 1)
 
@@ -86,3 +87,29 @@ async def test_an_execution_counts_in_the_utc_month_of_its_occurrence(
 async def test_a_tenant_without_usage_has_no_row(scheduling: Scheduling) -> None:
     await scheduling.schedule()
     assert await metered(scheduling) == {}
+
+
+async def test_submitted_tasks_count_with_their_bytes_in_the_month_of_their_submission(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.task(payload={"order": 7}, delay=timedelta(days=45))
+    await scheduling.task(payload={"name": "é"})
+    await scheduling.task("other", payload={})
+    rejected = "UPDATE tenantcron.tenant SET quotas = '{\"pending_tasks\": 0}'"
+    await scheduling.execute(rejected.replace(":", "\\:"))
+    with pytest.raises(TasksRejectedError):
+        await scheduling.submit()
+
+    found = await metered(scheduling)
+
+    # Only the task that is due has an execution.
+    assert used(found["acme", DECEMBER]) == {
+        "unfinished": 1,
+        "tasks_submitted": 2,
+        "payload_bytes": len('{"order": 7}') + len('{"name": "é"}'.encode()),
+    }
+    assert used(found["other", DECEMBER])["payload_bytes"] == 2
+    scheduling.clock.advance(days=46)
+    await scheduling.fire()
+    later = (await metered(scheduling))["acme", date(2027, 1, 1)]
+    assert used(later) == {"unfinished": 1}

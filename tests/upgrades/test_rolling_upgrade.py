@@ -3,6 +3,7 @@
 The previous release is built from its commit and runs as real processes, beside those of today.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -43,7 +44,7 @@ try:
 except ImportError:
     from tenantcron.scheduler import run as polling_loops
     is_previous = True
-from tenantcron.targets.registry import saga
+from tenantcron import saga
 
 # No notification is sent when a test makes a cursor due.
 polling_loops.LONGEST_SLEEP = 0.05
@@ -226,6 +227,49 @@ def test_retries_continue_in_the_previous_release_after_the_documented_rollback(
 
     (row,) = executions(upgrade.url)
     assert (row["state"], row["reason_code"], row["reason"]) == ("SUCCEEDED", None, None)
+
+
+def test_tasks_wait_while_a_scheduler_of_the_previous_release_runs(upgrade: Upgrade) -> None:
+    upgrade.command("previous", "migrate")
+    upgrade.command("previous", "apply-manifest", "acme.yaml", "--create-tenants")
+    former, lost = upgrade.start("previous"), upgrade.start("previous")
+    upgrade.command("today", "migrate")
+    new = upgrade.start("today")
+
+    task = submitted(upgrade)
+    with load(upgrade.url):
+        # The new scheduler works, and does not fire the task.
+        upgrade.until_worked(new)
+        assert why(upgrade, task) == "waits-for-upgrade"
+    until(lambda: all_ended(upgrade.url))
+    upgrade.stop(former)
+    # One that was killed may only be stalled, so it counts for an hour.
+    upgrade.running.remove(lost)
+    lost.kill()
+    lost.communicate()
+    assert why(upgrade, task) == "waits-for-upgrade"
+    assert task not in {row["id"] for row in executions(upgrade.url)}
+    query(
+        upgrade.url,
+        "UPDATE tenantcron.worker SET seen_at = seen_at - interval '61 min'"
+        " WHERE capabilities IS NULL",
+    )
+
+    until(lambda: why(upgrade, task) == "succeeded")
+    calls = query(upgrade.url, "SELECT pid FROM public.called WHERE execution_id = %s", task)
+    assert [row["pid"] for row in calls] == [new.pid]
+
+
+def submitted(upgrade: Upgrade) -> UUID:
+    """Submit a task that is due at once."""
+    (row,) = query(upgrade.url, "SELECT tenantcron.submit_task('acme', 'quick0') AS id")
+    return UUID(str(row["id"]))
+
+
+def why(upgrade: Upgrade, task: UUID) -> str:
+    """Return the code of the main reason."""
+    called = upgrade.shell("why", f"acme/{task}", "--format", "json")
+    return str(json.loads(called.out)["findings"][0]["code"])
 
 
 def unexpected(log: str) -> list[str]:
