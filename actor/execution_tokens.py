@@ -19,6 +19,8 @@ from tenantcron.core.names import Owner, TenantId
 ROLE: Final = "service"
 # After the deadline: a service that was called at the last moment may still verify the token.
 SLACK: Final = timedelta(minutes=1)
+# The audience of tokens for reports on an attempt, which only the API accepts.
+CALLBACKS: Final = "tenantcron:callbacks"
 # The required claims of every token.
 CLAIMS: Final = (
     "iss", "sub", "aud", "tenant", "roles", "execution", "jti", "iat", "nbf", "exp",

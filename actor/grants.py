@@ -14,6 +14,8 @@ class Role(StrEnum):
     OPERATOR = "operator"
     DEPLOYER = "deployer"
     ADMIN = "admin"
+    # It submits, reads and cancels tasks, and sees nothing else.
+    SUBMITTER = "submitter"
 
 
 @dataclass(frozen=True, slots=True)

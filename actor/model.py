@@ -20,6 +20,7 @@ LONGEST_SOURCE: Final = 64
 CRON_SCHEDULER: Final = "cron-scheduler"
 CATCH_UP: Final = "catch-up"
 MANUAL: Final = "manual"
+TASK: Final = "task"
 
 
 class InvalidActorError(TenantcronError):

@@ -12,13 +12,13 @@ from typing import Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from tenantcron.core.errors import TenantcronError
+from tenantcron.core.errors import DeclinedError
 from tenantcron.core.master_keys import MasterKey
 
 _NONCE: Final = 12
 
 
-class SealError(TenantcronError):
+class SealError(DeclinedError):
     """A sealed key cannot be decrypted with the available master keys."""
 
 

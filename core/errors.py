@@ -16,3 +16,23 @@ class TenantcronError(Exception):
 
 class UsageError(TenantcronError):
     """The command was used incorrectly: a missing file, an unreadable policy."""
+
+
+class DeclinedError(TenantcronError):
+    """A valid request was declined: the state or the caller's role does not allow it.
+
+    Nothing was changed. Commands exit with 1, as for findings.
+    """
+
+
+class NotFoundError(DeclinedError):
+    """The named tenant, schedule or execution does not exist, or the caller may not see it.
+
+    The hint says what to do next, such as the closest name.
+    """
+
+    def __init__(self, problem: str, hint: str | None = None) -> None:
+        super().__init__(problem if hint is None else f"{problem}: {hint}")
+        # As in `__str__`: it may quote user input.
+        self.problem = without_credentials(problem)
+        self.hint = hint

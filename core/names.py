@@ -3,6 +3,8 @@
 import re
 from typing import NewType
 
+from tenantcron.core.errors import UsageError
+
 TenantId = NewType("TenantId", str)
 SagaName = NewType("SagaName", str)
 ScheduleName = NewType("ScheduleName", str)
@@ -39,6 +41,15 @@ def is_tenant_id(text: str) -> bool:
 def is_reserved(tenant: str) -> bool:
     """Whether the id belongs to Postgres or to tenantcron itself."""
     return tenant in RESERVED_TENANTS or tenant.startswith(RESERVED_PREFIX)
+
+
+def tenant_id(text: str) -> TenantId:
+    """Validate an id from outside; afterwards it may be used as an identifier."""
+    if not is_tenant_id(text):
+        raise UsageError(f"{text!a} is not {TENANT_EXPECTED}")
+    if is_reserved(text):
+        raise UsageError(f"{text!r} cannot be a tenant: the name is reserved")
+    return TenantId(text)
 
 
 def is_name(text: str) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tenantcron.core.durations import EXPECTED, DurationError, format_duration, parse_duration
+from tenantcron.core.egress import Url, read_url
 from tenantcron.core.errors import UsageError
 from tenantcron.core.hosts import EXPECTED as HOST_EXPECTED
 from tenantcron.core.hosts import is_host_pattern
@@ -18,11 +19,15 @@ from tenantcron.core.labels import KEY_EXPECTED, is_label_key
 from tenantcron.core.master_keys import MasterKeyError, parse_master_keys
 from tenantcron.core.names import NAME_EXPECTED, is_name
 from tenantcron.core.schema_names import SchemaPattern, parse_schema_pattern
+from tenantcron.core.secret_refs import SecretRef, parse_ref
 from tenantcron.core.sizes import EXPECTED as SIZE_EXPECTED
 from tenantcron.core.sizes import SizeError, format_size, parse_size
 
 URL_SCHEMES = ("postgresql://", "postgres://")
+BUS_EXPECTED = "nats://host:4222 or kafka://host:9092/topic"
+TEMPORAL_EXPECTED = "host:port such as temporal.internal:7233; http://host:port is without TLS"
 URL_EXPECTED = "postgresql://user:password@host:port/database"
+NEVER = "never"
 MOST_CONCURRENT = 100_000
 LEAST_MEMORY = 128 * 1024**2
 # The database enforces this (migration 0013_record_retention).
@@ -49,6 +54,35 @@ def database_url(value: SettingValue) -> str:
     if not value.text.startswith(URL_SCHEMES):
         raise UsageError(f"{value.place} is not a PostgreSQL URL: expected {URL_EXPECTED}")
     return value.text
+
+
+def bus_url(value: SettingValue) -> str:
+    """Reject credentials, which settings would show; the adapter checks the rest."""
+    if not value.text.isprintable() or "://" not in value.text:
+        raise UsageError(f"{value.place} is not the URL of an event bus: expected {BUS_EXPECTED}")
+    if "@" in value.text:
+        raise UsageError(
+            f"{value.place} must have no user and no password: name a secret with "
+            "event_bus_credentials"
+        )
+    return value.text
+
+
+def secret_ref(value: SettingValue) -> SecretRef:
+    """Read the reference of a secret. A text that is not one may be the secret: it is not shown."""
+    ref = parse_ref(value.text)
+    if ref is None:
+        raise UsageError(f"{value.place} is not env:NAME or file:/path")
+    return ref
+
+
+def temporal_address(value: SettingValue) -> Url:
+    """Read `host:port`; with `http://` before it, the connection has no TLS."""
+    is_plaintext, port = value.text.startswith("http://"), value.text.rpartition(":")[2]
+    url = read_url(value.text if is_plaintext else f"https://{value.text}")
+    if url is None or url.target != "/" or not port.isdigit():
+        raise UsageError(f"{value.place}: {value.text!a} is not {TEMPORAL_EXPECTED}")
+    return url
 
 
 def audience(value: SettingValue) -> str:
@@ -188,6 +222,17 @@ def at_least(shortest: timedelta) -> Callable[[SettingValue], timedelta]:
         return length
 
     return read
+
+
+def unless_never(
+    read: Callable[[SettingValue], timedelta],
+) -> Callable[[SettingValue], timedelta | None]:
+    """Return a reader of a duration that may be `never`, which is None."""
+
+    def read_or_never(value: SettingValue) -> timedelta | None:
+        return None if value.text == NEVER else read(value)
+
+    return read_or_never
 
 
 def token_lifetime(value: SettingValue) -> timedelta:

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from tenantcron.core import setting_readers as readers
+from tenantcron.core.egress import Url
 from tenantcron.core.errors import UsageError
 from tenantcron.core.schema_names import SchemaPattern
+from tenantcron.core.secret_refs import SecretRef
 from tenantcron.core.setting_readers import SettingValue
 from tenantcron.core.suggest import close_match
 from tenantcron.core.values import JsonObject, JsonValue
@@ -51,13 +53,13 @@ _NUMBERS = (
 _DURATIONS = (
     *("refresh_interval", "refresh_jitter", "lease", "drain", "retention"),
     *("api_timeout", "metrics_audit_interval", "outbox_retention", "database_timeout"),
-    *("tenant_source_max_age", "token_lifetime", "audit_retention"),
+    *("tenant_source_max_age", "token_lifetime", "audit_retention", "embedded_linger"),
 )
 _SIZES = ("max_memory",)
 # A table of the file that another module checks; it has no environment variable.
 _SCHEDULES = "schedules"
 # Variables that are not settings: credentials of commands that call a server.
-_OF_COMMANDS = (f"{PREFIX}TOKEN",)
+_OF_COMMANDS = (f"{PREFIX}TOKEN", f"{PREFIX}CONTEXT", f"{PREFIX}SERVER")
 
 
 T = TypeVar("T")
@@ -92,6 +94,10 @@ class Settings:
 
     # Hidden in the repr, which ends up in logs: it may contain a password.
     database_url: str | None = field(default=None, repr=False)
+    # How long the embedded server runs without a user.
+    embedded_linger: timedelta = timedelta(minutes=5)
+    # A standby for reads of history by the API and the dashboard; hidden like `database_url`.
+    read_database_url: str | None = field(default=None, repr=False)
     # How long a scheduler waits for each statement.
     database_timeout: timedelta = timedelta(seconds=15)
     # Schema names of new tenants. None: the default pattern, and existing schemas are not adopted.
@@ -121,8 +127,18 @@ class Settings:
     audit_retention: timedelta = timedelta(days=400)
     # Per tenant; versions that schedules refer to are kept in addition.
     manifest_versions_kept: int = 100
-    # How long undelivered events are kept for a webhook.
+    # How long undelivered events are kept for a webhook or an event bus.
     outbox_retention: timedelta = timedelta(days=7)
+    # The URL of the bus that all events are published to; None: none. See `events/bus`.
+    event_bus: str | None = None
+    event_bus_credentials: SecretRef | None = None
+    # Where the URL of the broker for Celery targets is, which has a password.
+    celery_broker: SecretRef | None = None
+    # The frontend of the Temporal cluster, and where the credentials for it are.
+    temporal_address: Url | None = None
+    temporal_api_key: SecretRef | None = None
+    temporal_certificate: SecretRef | None = None
+    temporal_key: SecretRef | None = None
     # None: console on a terminal, json elsewhere.
     log_format: LogFormat | None = None
     log_level: LogLevel = LogLevel.INFO
@@ -149,6 +165,8 @@ class Settings:
     trusted_hosts: tuple[str, ...] = ()
     # How long a request waits for the database before it is answered with 503.
     api_timeout: timedelta = timedelta(seconds=10)
+    # The URL of the API for remote workers, which report the end of their attempts to it.
+    callback_url: str | None = None
     # The OIDC issuer whose tokens the API accepts; set all three or none.
     oidc_issuer: str | None = None
     oidc_audience: str | None = None
@@ -165,15 +183,15 @@ class Settings:
     # Tenant labels by which executions are counted, and how many values of each.
     metrics_labels: tuple[str, ...] = ()
     metrics_label_values: int = 20
-    # None: no periodic audit, because it reads the entire history.
-    metrics_audit_interval: timedelta | None = None
+    # None: no periodic audit.
+    metrics_audit_interval: timedelta | None = timedelta(days=1)
     # Schedules of the platform itself, as in the file; not validated yet.
     schedules: tuple[JsonObject, ...] = ()
     # Contains `.tenantcron/`.
     folder: Path
 
 
-_KEYS = tuple(key.name for key in fields(Settings) if key.name not in (_SCHEDULES, "folder"))
+KEYS = tuple(key.name for key in fields(Settings) if key.name not in (_SCHEDULES, "folder"))
 
 
 def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
@@ -187,6 +205,10 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
     default = Settings(folder=folder)
     return Settings(
         database_url=values.read("database_url", readers.database_url, default.database_url),
+        read_database_url=values.read(
+            "read_database_url", readers.database_url, default.read_database_url
+        ),
+        embedded_linger=values.read("embedded_linger", readers.duration, default.embedded_linger),
         database_timeout=values.read(
             "database_timeout", readers.at_least(SHORTEST_TIMEOUT), default.database_timeout
         ),
@@ -226,6 +248,21 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
             readers.at_least(SHORTEST_OUTBOX_RETENTION),
             default.outbox_retention,
         ),
+        event_bus=values.read("event_bus", readers.bus_url, default.event_bus),
+        event_bus_credentials=values.read(
+            "event_bus_credentials", readers.secret_ref, default.event_bus_credentials
+        ),
+        celery_broker=values.read("celery_broker", readers.secret_ref, default.celery_broker),
+        temporal_address=values.read(
+            "temporal_address", readers.temporal_address, default.temporal_address
+        ),
+        temporal_api_key=values.read(
+            "temporal_api_key", readers.secret_ref, default.temporal_api_key
+        ),
+        temporal_certificate=values.read(
+            "temporal_certificate", readers.secret_ref, default.temporal_certificate
+        ),
+        temporal_key=values.read("temporal_key", readers.secret_ref, default.temporal_key),
         log_format=values.read("log_format", readers.one_of(LogFormat), default.log_format),
         log_level=values.read("log_level", readers.one_of(LogLevel), default.log_level),
         issuer=values.read("issuer", readers.issuer, default.issuer),
@@ -245,6 +282,7 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
         api_timeout=values.read(
             "api_timeout", readers.at_least(SHORTEST_TIMEOUT), default.api_timeout
         ),
+        callback_url=values.read("callback_url", readers.safe_url, default.callback_url),
         oidc_issuer=values.read("oidc_issuer", readers.safe_url, default.oidc_issuer),
         oidc_audience=values.read("oidc_audience", readers.audience, default.oidc_audience),
         oidc_jwks_url=values.read("oidc_jwks_url", readers.safe_url, default.oidc_jwks_url),
@@ -263,7 +301,7 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
         ),
         metrics_audit_interval=values.read(
             "metrics_audit_interval",
-            readers.at_least(SHORTEST_AUDIT),
+            readers.unless_never(readers.at_least(SHORTEST_AUDIT)),
             default.metrics_audit_interval,
         ),
         schedules=schedules,
@@ -300,7 +338,7 @@ class _Values:
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, SettingValue]:
     """Return the variables that are set; an empty one is not, because pipelines pass those."""
-    names = {key: PREFIX + key.upper() for key in _KEYS}
+    names = {key: PREFIX + key.upper() for key in KEYS}
     return {
         key: SettingValue(environment[name], name)
         for key, name in names.items()
@@ -310,8 +348,8 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, SettingValue]
 
 def _from_file(file: Path, table: Mapping[str, object]) -> dict[str, SettingValue]:
     for key in table:
-        if key not in _KEYS:
-            raise UsageError(f"{file}: unknown setting {key!r}{_suggestion(key, _KEYS)}")
+        if key not in KEYS:
+            raise UsageError(f"{file}: unknown setting {key!r}{_suggestion(key, KEYS)}")
         if key in SECRETS:
             raise UsageError(
                 f"{file}: settings.{key} is a secret, and this file is visible to every reader of "
@@ -372,7 +410,7 @@ def _settings_table(file: Path) -> dict[str, object]:
 
 def _reject_misspelt_variables(environment: Mapping[str, str]) -> None:
     """A typo in TENANTCRON_DATABASE_URL would silently start an embedded server instead."""
-    known = [PREFIX + key.upper() for key in _KEYS]
+    known = [PREFIX + key.upper() for key in KEYS]
     for name in environment:
         if name in _OF_COMMANDS or name in known or not name.startswith(PREFIX):
             continue

@@ -6,7 +6,7 @@ This module must not import a database driver, which would slow down the start o
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 from tenantcron.core.batches import batches
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import TenantId
+from tenantcron.core.quotas import Quotas
 from tenantcron.manifests.desired import Desired
 from tenantcron.manifests.diagnostics import Diagnostic
 from tenantcron.manifests.files import ManifestFile
@@ -38,14 +39,17 @@ class Found:
     definitions: Stored | None
     checksum: str
     diagnostics: tuple[Diagnostic, ...]
+    # The keys of the timetables in the manifest, by schedule.
+    forms: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The parameters of a check: the caps of the tenants, and the time."""
+    """The parameters of a check: the caps and quotas that operators have set, and the time."""
 
     caps: Mapping[TenantId, int]
     now: datetime
+    quotas: Mapping[TenantId, Quotas] = field(default_factory=dict)
 
     def check_chunk(self, files: Sequence[ManifestFile]) -> list[Found]:
         """Check several manifests, possibly in another process."""
@@ -54,13 +58,15 @@ class Check:
     def check(self, file: ManifestFile) -> Found:
         """Check a manifest."""
         caps = {**file.policy.caps, **self.caps}
-        capped = file._replace(policy=file.policy._replace(caps=caps))
+        quotas = file.policy.quotas.overridden(self.quotas)
+        capped = file._replace(policy=file.policy._replace(caps=caps, quotas=quotas))
         found = capped.check(self.now)
         diagnostics = tuple(found.diagnostics)
         desired = found.checked.desired
         if desired is None:
             return Found(found.checked.tenant, None, "", diagnostics)
-        return Found(found.checked.tenant, *_defined(desired), diagnostics)
+        forms = {str(schedule.name): schedule.timing.form for schedule in desired.schedules}
+        return Found(found.checked.tenant, *_defined(desired), diagnostics, forms)
 
 
 class CheckLostError(TenantcronError):

@@ -51,10 +51,11 @@ FILES_A_BATCH = 400
 TENANTS_A_BATCH = TENANTS_A_TRANSACTION * TRANSACTIONS_AT_A_TIME
 
 Progress = Callable[[], None]
+OnOutcome = Callable[[ReconcileOutcome], None]
 
 
-def _nothing() -> None:
-    """Ignore progress."""
+def _ignore(_: ReconcileOutcome) -> None:
+    """Ignore an outcome."""
 
 
 async def prepare(
@@ -67,7 +68,8 @@ async def prepare(
     async with database.transaction() as connection:
         now = await database_time(connection)
         caps = await tenants.schedule_caps(connection)
-    check = Check(caps, now)
+        quotas = await tenants.owner_quotas(connection)
+    check = Check(caps, now, quotas)
     for batch in batches(files, FILES_A_BATCH):
         for source in await _prepare_batch(database, batch, checking, check):
             keep(source)
@@ -94,7 +96,7 @@ async def _prepare_batch(
     async with database.transaction() as connection:
         known = await manifest_versions.made_from(connection, checksums)
     sources = list(zip(files, checksums, strict=True))
-    before = [_known(file, known.get(checksum), check.caps) for file, checksum in sources]
+    before = [_known(file, known.get(checksum), check) for file, checksum in sources]
     new = [source for source, found in zip(sources, before, strict=True) if found is None]
     checked = await checking.all(check, [file for file, _ in new])
     fresh = (
@@ -104,14 +106,14 @@ async def _prepare_batch(
     return [found or next(fresh) for found in before]
 
 
-def _known(
-    file: ManifestFile, made: DocumentedVersion | None, caps: Mapping[TenantId, int]
-) -> Prepared | None:
-    """Return a source that was checked before, unless it exceeds a cap that changed since."""
+def _known(file: ManifestFile, made: DocumentedVersion | None, check: Check) -> Prepared | None:
+    """Return a source that was checked before, unless it may exceed a cap that changed since."""
     if made is None:
         return None
     tenant, schedules = made.version.tenant_id, Stored(made.schedules, made.count)
-    if len(schedules) > caps.get(tenant, file.policy.cap_of(tenant)):
+    quotas = file.policy.quotas.overridden(check.quotas)
+    cap = check.caps.get(tenant, file.policy.cap_of(tenant))
+    if len(schedules) > min(cap, quotas.value("schedules_per_owner", tenant)):
         return None
     desired = DesiredState(tenant, schedules, made.version.checksum, made.version.source_checksum)
     return Prepared(file.path, tenant, desired, ())
@@ -150,11 +152,11 @@ async def _plan_batch(
 
 
 async def apply_each(
-    applier: Applier, prepared: Iterable[Prepared], finished: Progress = _nothing
+    applier: Applier, prepared: Iterable[Prepared], finished: OnOutcome = _ignore
 ) -> AsyncIterator[ReconcileOutcome]:
     """Apply every tenant with changes, several at a time; yield the outcomes in order.
 
-    `finished` is called as soon as a tenant is committed or needs no change.
+    `finished` receives an outcome as soon as the tenant is committed or needs no change.
     """
     for batch in batches(prepared, TENANTS_A_BATCH):
         for outcome in await _apply_batch(applier, batch, finished):
@@ -173,7 +175,7 @@ async def apply_all(
 
 
 async def _apply_batch(
-    applier: Applier, batch: Sequence[Prepared], finished: Progress
+    applier: Applier, batch: Sequence[Prepared], finished: OnOutcome
 ) -> list[ReconcileOutcome]:
     planned = await _plan_batch(applier.database, batch, applier.rules)
     slots = asyncio.Semaphore(TENANTS_AT_A_TIME)
@@ -185,7 +187,7 @@ async def _apply_batch(
         async with slots:
             done = await _applied(applier, prepared, outcome)
         if done.status is not Status.FAILED:
-            finished()
+            finished(done)
         if is_fleet and done.status is Status.APPLIED:
             changed()
         return done

@@ -1,7 +1,7 @@
 """The plan of a tenant: the changes of an apply as data."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tenantcron.core.names import TenantId
 from tenantcron.reconciler.diff import ScheduleDiff, diff
@@ -37,6 +37,9 @@ class DesiredState:
     checksum: str
     source_checksum: str
     reviewed: ReviewedState | None = None
+    # The keys of the timetables in the manifest, by schedule: `daily`. Unknown for a source that
+    # was checked before.
+    forms: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def document(self) -> Document:

@@ -54,5 +54,7 @@ def prepared(file: ManifestFile, found: Found, source_checksum: str) -> Prepared
     """Return a source from the result of its check."""
     desired = None
     if found.tenant is not None and found.definitions is not None:
-        desired = DesiredState(found.tenant, found.definitions, found.checksum, source_checksum)
+        desired = DesiredState(
+            found.tenant, found.definitions, found.checksum, source_checksum, forms=found.forms
+        )
     return Prepared(file.path, found.tenant, desired, found.diagnostics)

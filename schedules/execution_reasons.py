@@ -9,6 +9,8 @@ and its text is shown as it is.
 from enum import StrEnum
 from typing import Final
 
+from tenantcron.schedules.pause import pause_text
+
 
 class ReasonCode(StrEnum):
     """Why an execution did not start, is retried or ended. SUCCEEDED has none."""
@@ -16,12 +18,15 @@ class ReasonCode(StrEnum):
     FAILED = "failed"
     TIMED_OUT = "timed_out"
     WORKER_LOST = "worker_lost"
+    HEARTBEAT_MISSED = "heartbeat_missed"
     KILLED_WORKER = "killed_worker"
     INTERRUPTED = "interrupted"
     KEY_FORGOTTEN = "key_forgotten"
     UNREADABLE = "definition_unreadable"
     LIMIT = "limit"
     TENANT_LIMIT = "tenant_limit"
+    RATE_LIMIT = "rate_limit"
+    START_QUOTA = "start_quota"
     TENANT_INACTIVE = "tenant_inactive"
     SOURCE_STALE = "tenant_source_stale"
     PAUSED = "paused"
@@ -43,6 +48,10 @@ _TEXTS: Final[dict[str, tuple[str, str]]] = {
     ReasonCode.FAILED: ("failed", "{}"),
     ReasonCode.TIMED_OUT: ("timed out", "{}"),
     ReasonCode.WORKER_LOST: ("worker lost", "{}"),
+    ReasonCode.HEARTBEAT_MISSED: (
+        "its worker sent no heartbeat",
+        "its worker sent no heartbeat for {}",
+    ),
     ReasonCode.KILLED_WORKER: ("killed its worker", "killed its worker {}"),
     ReasonCode.INTERRUPTED: ("interrupted by shutdown", "{}"),
     ReasonCode.KEY_FORGOTTEN: (_FORGOTTEN, f"{_FORGOTTEN}, which it remembers for {{}}"),
@@ -51,6 +60,11 @@ _TEXTS: Final[dict[str, tuple[str, str]]] = {
     ReasonCode.TENANT_LIMIT: (
         "tenant concurrency limit reached",
         "tenant concurrency limit reached ({})",
+    ),
+    ReasonCode.RATE_LIMIT: ("rate limit of its host reached", "rate limit of {} reached"),
+    ReasonCode.START_QUOTA: (
+        "quota of starts per minute reached",
+        "quota of {} starts per minute reached",
     ),
     ReasonCode.TENANT_INACTIVE: ("tenant inactive", "tenant {}"),
     ReasonCode.SOURCE_STALE: ("statuses of tenants are out of date",) * 2,
@@ -73,5 +87,7 @@ def reason_text(code: str | None, detail: str | None) -> str | None:
     """Return the reason in words; None if there is none."""
     if code is None:
         return detail
+    if code == ReasonCode.PAUSED and detail:
+        detail = pause_text(detail)
     without, within = _TEXTS.get(code, (code, f"{code}: {{}}"))
     return within.format(detail) if detail else without

@@ -10,6 +10,7 @@ from typing import Final
 
 # The reason of a pause that the scheduler sets.
 AUTO_PAUSED: Final = "auto:consecutive_failures"
+_AUTO_PAUSED_TEXT: Final = "repeated failures"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,11 @@ class Pause:
     def is_in_force(self, moment: datetime) -> bool:
         """Whether the schedule is paused at a moment."""
         return self.until is None or moment < self.until
+
+
+def pause_text(reason: str | None) -> str:
+    """Return why a schedule is paused, in words."""
+    return _AUTO_PAUSED_TEXT if reason == AUTO_PAUSED else reason or ""
 
 
 def recorded_pause(

@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from tenantcron.core.names import SagaName, ScheduleName
+from tenantcron.core.targets import Target
 from tenantcron.cron.timetable import Timetable
 from tenantcron.schedules.settings import ScheduleSettings, write_columns
-from tenantcron.schedules.targets import HttpTarget
 
 
 class Timing(NamedTuple):
@@ -14,6 +14,8 @@ class Timing(NamedTuple):
     timetable: Timetable
     timezone: str
     settings: ScheduleSettings
+    # The key of the timetable in the manifest, such as `daily`. It is shown, but not stored.
+    form: str = "cron"
 
     @property
     def cron(self) -> str:
@@ -27,4 +29,4 @@ class DesiredSchedule(NamedTuple):
     name: ScheduleName
     saga: SagaName
     timing: Timing
-    target: HttpTarget | None = None
+    target: Target | None = None

@@ -180,7 +180,10 @@ class ScheduleSettings(NamedTuple):
         ),
     ] = 10
     priority: Annotated[
-        Priority, Choice("Which of a tenant's pending executions starts first.", Priority)
+        Priority,
+        Choice(
+            "The share of a tenant's starts while slots are scarce: 4, 3, 2 or 1 in 10.", Priority
+        ),
     ] = Priority.MEDIUM
     # None: the schedule runs on behalf of no user.
     owner: Annotated[

@@ -1,9 +1,9 @@
 """Errors of tenants, with instructions."""
 
-from tenantcron.core.errors import TenantcronError
+from tenantcron.core.errors import DeclinedError
 
 
-class TenantError(TenantcronError):
+class TenantError(DeclinedError):
     """A tenant does not exist, or is not in a state that allows this."""
 
 

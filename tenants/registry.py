@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.actor.attribution import Attribution
-from tenantcron.core.errors import UsageError
 from tenantcron.core.labels import LabelChanges
-from tenantcron.core.names import TENANT_EXPECTED, TenantId, is_reserved, is_tenant_id
+from tenantcron.core.names import TenantId
+from tenantcron.core.quotas import DeclaredQuotas
 from tenantcron.core.schema_names import SchemaName, SchemaPattern
+from tenantcron.core.suggest import close_match
 from tenantcron.store.connection.engine import Database
-from tenantcron.store.rows import audit_records, identities, tenant_sources, tenants
+from tenantcron.store.rows import audit_records, identities, limits, tenant_sources, tenants
 from tenantcron.store.rows.identities import IdentityRow
 from tenantcron.store.rows.tenants import TenantLimits, TenantRow, TenantStatus
 from tenantcron.store.schema import tenant_objects
@@ -30,15 +31,6 @@ from tenantcron.tenants.errors import SourcedTenantError, TenantError, UnknownTe
 from tenantcron.tenants.removal import remove_tables, what_is_kept
 
 _ACTIVE, _SUSPENDED, _GONE = TenantStatus
-
-
-def tenant_id(text: str) -> TenantId:
-    """Validate an id from outside; afterwards it may be used as an identifier."""
-    if not is_tenant_id(text):
-        raise UsageError(f"{text!a} is not {TENANT_EXPECTED}")
-    if is_reserved(text):
-        raise UsageError(f"{text!r} cannot be a tenant: the name is reserved")
-    return TenantId(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +93,9 @@ class Registry:
     async def set_limits(self, tenant: TenantId, limits: TenantLimits) -> TenantRow:
         """Set a tenant's own limits."""
         async with self._acting() as connection:
-            await _locked(connection, tenant)
+            row = await _locked(connection, tenant)
+            if "weight" in limits:
+                await _refuse_sourced(connection, row, "weight")
             await tenants.set_limits(connection, tenant, limits)
             # Pending executions may have a slot now.
             await claiming.notify(connection, claiming.LIMITS)
@@ -148,8 +142,8 @@ async def find_tenant(database: Database, tenant: TenantId) -> TenantRow:
     """Return a tenant that must exist."""
     async with database.transaction() as connection:
         row = await tenants.find(connection, tenant)
-    if row is None:
-        raise _unknown(tenant)
+        if row is None:
+            raise await _unknown(connection, tenant)
     return row
 
 
@@ -165,6 +159,12 @@ async def find_identities(database: Database, tenant: TenantId) -> list[Identity
         return await identities.of_tenant(connection, tenant)
 
 
+async def find_declared_quotas(database: Database) -> DeclaredQuotas:
+    """Return the quotas that the policy of the schedulers declares."""
+    async with database.transaction() as connection:
+        return await limits.read_quotas(connection)
+
+
 async def list_tenants(database: Database) -> list[TenantRow]:
     """Return all tenants by id."""
     async with database.transaction() as connection:
@@ -178,7 +178,7 @@ async def _has_tables(connection: AsyncConnection, row: TenantRow) -> bool:
 async def _locked(connection: AsyncConnection, tenant: TenantId) -> TenantRow:
     row = await tenants.lock(connection, tenant)
     if row is None:
-        raise _unknown(tenant)
+        raise await _unknown(connection, tenant)
     return row
 
 
@@ -193,7 +193,7 @@ async def _refuse_sourced(connection: AsyncConnection, row: TenantRow, column: s
     )
 
 
-def _unknown(tenant: TenantId) -> UnknownTenantError:
-    return UnknownTenantError(
-        f"tenant `{tenant}` does not exist: `tenantcron tenant list` shows all"
-    )
+async def _unknown(connection: AsyncConnection, tenant: TenantId) -> UnknownTenantError:
+    meant = close_match(tenant, (row.id for row in await tenants.list_all(connection)))
+    hint = f"did you mean `{meant}`?" if meant else "`tenantcron tenant list` shows all"
+    return UnknownTenantError(f"tenant `{tenant}` does not exist: {hint}")

@@ -18,6 +18,7 @@ class AuditCode(StrEnum):
     DIFFERENT_CURSOR = "different-cursor"
     UNREADABLE = "unreadable"
     MAY_REPEAT = "may-repeat"
+    LOST_TASK = "lost-task"
 
 
 _HINTS = {
@@ -36,6 +37,8 @@ _HINTS = {
     AuditCode.UNREADABLE: "run `tenantcron migrate` to create missing tables",
     AuditCode.MAY_REPEAT: "check its effects, unless its target honours the Idempotency-Key; the "
     "occurrence itself is not lost",
+    AuditCode.LOST_TASK: "submit it again with a new key, keep the row of the task and report a "
+    "bug unless rows were deleted manually",
 }
 
 

@@ -11,26 +11,31 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
 from tenantcron.provider.align import UNREADABLE
-from tenantcron.scheduler.inspect.schedule_status import alive, without_runner
+from tenantcron.scheduler.inspect.start_conditions import alive, without_runner
+from tenantcron.schedules.execution_reasons import ReasonCode
 from tenantcron.schedules.pause import AUTO_PAUSED
 from tenantcron.store.connection import times
 from tenantcron.store.rows import (
+    event_buses,
     execution_history,
     failovers,
     limits,
     outbox,
     schedule_cursors,
+    skipped_schedules,
     tenant_sources,
     tenants_behind,
     webhooks,
     workers,
 )
+from tenantcron.store.rows.event_buses import BusHealth
 from tenantcron.store.rows.execution_history import ExecutionRow, Queue
 from tenantcron.store.rows.failovers import Losses
 from tenantcron.store.rows.history_months import Month, month_of, months_missing
 from tenantcron.store.rows.limits import ClusterLimits
 from tenantcron.store.rows.outbox import WebhookBacklog
 from tenantcron.store.rows.schedule_cursors import SomeCursors
+from tenantcron.store.rows.skipped_schedules import AlwaysSkipped
 from tenantcron.store.rows.tenant_sources import SourceProblem, SourceRow
 from tenantcron.store.rows.tenants_behind import SomeBehind
 from tenantcron.store.rows.webhooks import WebhookHealth
@@ -44,6 +49,18 @@ NOT_FOLLOWED = timedelta(minutes=2)
 LATELY = timedelta(days=1)
 # The number of subjects that a finding names; its count includes the others.
 SHOWN = 10
+# A schedule counts as always skipped after that many skips in a row.
+SKIPS = 5
+# Reasons that an operator may not expect, unlike a pause.
+_CROWDED_OUT = (
+    ReasonCode.LIMIT,
+    ReasonCode.TENANT_LIMIT,
+    ReasonCode.STILL_RUNNING,
+    ReasonCode.NO_RUNNER,
+    ReasonCode.NO_SCHEDULER,
+    ReasonCode.OWNER_REFUSED,
+    ReasonCode.SOURCE_STALE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +87,8 @@ class ClusterStatus:
     left_out: SomeBehind
     not_followed: SomeBehind
     dead_leases: tuple[ExecutionRow, ...]
+    # Executions that are retried because their remote worker sent no heartbeat.
+    missed_heartbeats: tuple[ExecutionRow, ...]
     months_missing: tuple[Month, ...]
     queue: Queue
     limits: ClusterLimits
@@ -77,6 +96,7 @@ class ClusterStatus:
     webhooks: tuple[WebhookHealth, ...] = ()
     # The undelivered events of enabled webhooks.
     backlogs: tuple[WebhookBacklog, ...] = ()
+    buses: tuple[BusHealth, ...] = ()
     # Attempts that were lost in a failover during the last day.
     failover_losses: Losses = field(default_factory=Losses)
     # None: there is no tenant source.
@@ -85,6 +105,8 @@ class ClusterStatus:
     signing_fault: str | None = None
     # Pending executions by saga and requirement, the largest number first.
     pending: tuple[Pending, ...] = ()
+    # Schedules whose last executions were all skipped by limits or overlaps.
+    always_skipped: tuple[AlwaysSkipped, ...] = ()
 
     @property
     def replicas(self) -> tuple[WorkerRow, ...]:
@@ -123,15 +145,22 @@ async def read_cluster_status(
         left_out=await tenants_behind.faulty(connection, SHOWN),
         not_followed=await tenants_behind.not_synced(connection, NOT_FOLLOWED, now, SHOWN),
         dead_leases=tuple(await execution_history.with_dead_leases(connection, lease, now, SHOWN)),
+        missed_heartbeats=tuple(await execution_history.with_missed_heartbeats(connection, SHOWN)),
         months_missing=tuple(await months_missing(connection, [month, month.following])),
         queue=await execution_history.queue(connection, now),
         limits=await limits.read(connection),
         running=sum((await execution_history.running_by_tenant(connection)).values()),
         webhooks=tuple(await webhooks.list_health(connection)),
         backlogs=tuple((await outbox.backlogs(connection)).values()),
+        buses=tuple(await event_buses.list_health(connection)),
         failover_losses=await failovers.losses(connection, now - LATELY, limit=SHOWN),
         tenant_source=await _source(connection),
         pending=tuple(await requirements.pending(connection)),
+        always_skipped=tuple(
+            await skipped_schedules.always_skipped(
+                connection, _CROWDED_OUT, since=now - LATELY, last=SKIPS
+            )
+        ),
     )
 
 

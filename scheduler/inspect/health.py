@@ -10,17 +10,16 @@ from datetime import datetime, timedelta
 from tenantcron.core.durations import format_duration
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.words import number_of
-from tenantcron.scheduler.inspect.cluster_status import LATELY, NOT_FOLLOWED, SHOWN, ClusterStatus
+from tenantcron.scheduler.inspect.cluster_status import NOT_FOLLOWED, SHOWN, SKIPS, ClusterStatus
 from tenantcron.scheduler.inspect.findings import Finding, FindingSeverity
+from tenantcron.scheduler.inspect.health_events import event_findings
 from tenantcron.scheduler.inspect.health_source import source_findings
-from tenantcron.scheduler.inspect.schedule_status import LEASES_TO_BE_GONE
+from tenantcron.scheduler.inspect.start_conditions import LEASES_TO_BE_GONE
 from tenantcron.schedules.timetable import zoned_timetable
 from tenantcron.store.rows.history_months import month_of
 from tenantcron.store.rows.schedule_cursors import CursorRow
-from tenantcron.store.rows.webhooks import GONE
 
 LONG_WAIT = timedelta(minutes=5)
-WEBHOOK_BEHIND = timedelta(minutes=15)
 _INTERVALS = 2
 
 
@@ -149,6 +148,20 @@ def _dead_leases(status: ClusterStatus) -> Iterator[Finding]:
         )
 
 
+def _missed_heartbeats(status: ClusterStatus) -> Iterator[Finding]:
+    rows = status.missed_heartbeats
+    if rows:
+        yield Finding(
+            "heartbeat-missed",
+            FindingSeverity.WARNING,
+            "remote workers accepted executions and then sent no heartbeat; they are retried",
+            "check that the workers run, and that they reach the API (`tenantcron serve`) at the "
+            "setting callback_url",
+            tuple(str(row.id) for row in rows),
+            len(rows),
+        )
+
+
 def _abandoned(status: ClusterStatus) -> Iterator[Finding]:
     holders = [replica for replica in status.replicas if replica.abandoned]
     if holders:
@@ -176,6 +189,22 @@ def _auto_paused(status: ClusterStatus) -> Iterator[Finding]:
             "schedule resume`",
             _names(rows),
             status.auto_paused.number,
+        )
+
+
+def _always_skipped(status: ClusterStatus) -> Iterator[Finding]:
+    found = status.always_skipped
+    if found:
+        reasons = sorted({schedule.reason_code for schedule in found})
+        yield Finding(
+            "schedule-always-skipped",
+            FindingSeverity.WARNING,
+            f"the last {SKIPS} occurrences of {number_of(len(found), 'schedule')} were all skipped "
+            f"({', '.join(reasons)})",
+            "see `tenantcron why`: raise the limits, set `start_within` or `overlap: queue`, or "
+            "run them less often",
+            tuple(f"{row.tenant_id}/{row.schedule_name}" for row in found[:SHOWN]),
+            len(found),
         )
 
 
@@ -230,59 +259,6 @@ def _closed(status: ClusterStatus) -> Iterator[Finding]:
         )
 
 
-def _webhook_behind(status: ClusterStatus) -> Iterator[Finding]:
-    enabled = {webhook.name for webhook in status.webhooks if webhook.disabled_at is None}
-    behind = [
-        backlog
-        for backlog in status.backlogs
-        if backlog.webhook in enabled and status.now - backlog.oldest > WEBHOOK_BEHIND
-    ]
-    if behind:
-        worst = min(behind, key=lambda backlog: backlog.oldest)
-        yield Finding(
-            "webhook-behind",
-            FindingSeverity.WARNING,
-            f"{number_of(len(behind), 'webhook')} with undelivered events, the oldest for "
-            f"{format_duration(status.now - worst.oldest)}"
-            + (f": {worst.error}" if worst.error else ""),
-            "see `tenantcron webhook list`, and check that the receiver answers `tenantcron "
-            "webhook test` with 2xx; events are kept for outbox_retention",
-            tuple(backlog.webhook for backlog in behind[:SHOWN]),
-            len(behind),
-        )
-
-
-def _webhook_dropped(status: ClusterStatus) -> Iterator[Finding]:
-    losers = [
-        webhook
-        for webhook in status.webhooks
-        if webhook.dropped_at is not None and status.now - webhook.dropped_at < LATELY
-    ]
-    if losers:
-        yield Finding(
-            "webhook-events-dropped",
-            FindingSeverity.ERROR,
-            f"events of {number_of(len(losers), 'webhook')} were dropped undelivered after "
-            "outbox_retention",
-            "fix the receiver, and list what it missed with `tenantcron execution list`",
-            tuple(webhook.name for webhook in losers[:SHOWN]),
-            len(losers),
-        )
-
-
-def _webhook_gone(status: ClusterStatus) -> Iterator[Finding]:
-    gone = [webhook for webhook in status.webhooks if webhook.disabled_reason == GONE]
-    if gone:
-        yield Finding(
-            "webhook-gone",
-            FindingSeverity.WARNING,
-            f"{number_of(len(gone), 'webhook')} disabled after answering 410 Gone",
-            "run `tenantcron webhook remove`, or `tenantcron webhook enable` once it is back",
-            tuple(webhook.name for webhook in gone[:SHOWN]),
-            len(gone),
-        )
-
-
 def _failover_losses(status: ClusterStatus) -> Iterator[Finding]:
     found = status.failover_losses
     if found.rows:
@@ -318,15 +294,15 @@ _CHECKS = (
     _quarantined,
     _not_synced,
     _dead_leases,
+    _missed_heartbeats,
     _failover_losses,
     _not_followed,
     _closed,
     _auto_paused,
+    _always_skipped,
     _long_wait,
     _abandoned,
-    _webhook_dropped,
-    _webhook_behind,
-    _webhook_gone,
+    event_findings,
 )
 
 

@@ -3,87 +3,56 @@
 `schedule show` prints it, and `why` explains it. Reading it needs only read privileges.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tenantcron.core.errors import TenantcronError, UsageError
-from tenantcron.core.names import NAME_EXPECTED, TenantId, is_name
-from tenantcron.core.requirements import covers
+from tenantcron.core.errors import NotFoundError, TenantcronError
+from tenantcron.core.names import TenantId
+from tenantcron.core.schedule_refs import ScheduleRef
 from tenantcron.core.suggest import close_match
 from tenantcron.core.values import JsonObject
-from tenantcron.core.words import shortened
 from tenantcron.provider.tenant_schedules import read_schedules
+from tenantcron.scheduler.inspect.start_conditions import (
+    StartConditions,
+    alive,
+    read_start_conditions,
+)
 from tenantcron.schedules.pause import Pause, in_force
 from tenantcron.schedules.timetable import zoned_timetable
 from tenantcron.schedules.upcoming import NEXT_EXECUTIONS, next_executions
 from tenantcron.store.connection import times
+from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import (
     audit_records,
     execution_history,
-    limits,
     schedule_cursors,
     schedule_definitions,
-    tenant_sources,
     tenants,
     workers,
 )
 from tenantcron.store.rows.audit_records import AuditRow
 from tenantcron.store.rows.execution_history import AttemptRow, ExecutionFilter, ExecutionRow
-from tenantcron.store.rows.limits import ClusterLimits
 from tenantcron.store.rows.schedule_cursors import CursorRow
 from tenantcron.store.rows.schedule_rows import ScheduleRow
-from tenantcron.store.rows.tenant_sources import SourceRow
 from tenantcron.store.rows.tenants import TenantRow
-from tenantcron.store.rows.workers import WorkerRow
-from tenantcron.tenants.registry import tenant_id
 
 LAST_EXECUTIONS = 5
 LAST_CHANGES = 5
-# A replica sends three heartbeats per lease. After two leases without one it counts as gone.
-LEASES_TO_BE_GONE = 2
 
 
-class UnknownError(TenantcronError):
+class UnknownError(NotFoundError):
     """The tenant, schedule or execution does not exist; the message suggests the closest name."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleRef:
-    """A schedule by its tenant and name."""
-
-    tenant: TenantId
-    schedule: str
-
-    def __str__(self) -> str:
-        return f"{self.tenant}/{self.schedule}"
-
-
-def schedule_ref(text: str) -> ScheduleRef:
-    """Parse TENANT/SCHEDULE from user input."""
-    tenant, slash, schedule = text.partition("/")
-    if not slash:
-        raise UsageError(f"{shortened(text)!a} is not TENANT/SCHEDULE, such as acme/nightly")
-    return ScheduleRef(tenant_id(tenant), schedule_name(schedule))
-
-
-def schedule_name(text: str) -> str:
-    """Check the name of a schedule from user input."""
-    if not is_name(text):
-        raise UsageError(f"the schedule {shortened(text)!a} is not {NAME_EXPECTED}")
-    return text
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduleStatus:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleStatus(StartConditions):
     """A schedule, or its remaining cursor, with its tenant, executions, limits and replicas."""
 
     ref: ScheduleRef
-    now: datetime
     lease: timedelta
-    tenant: TenantRow
     # As declared in the manifest; None for a static schedule or a deleted one.
     schedule: ScheduleRow | None
     # None: no scheduler has picked up the schedule yet.
@@ -94,12 +63,6 @@ class ScheduleStatus:
     last_attempt: AttemptRow | None
     # Changes, pauses and resumes, newest first.
     changes: tuple[AuditRow, ...]
-    limits: ClusterLimits
-    running: int
-    running_of_tenant: int
-    replicas: tuple[WorkerRow, ...]
-    # None: there is no tenant source.
-    source: SourceRow | None = None
 
     @property
     def timetable(self) -> tuple[str, str]:
@@ -132,12 +95,6 @@ class ScheduleStatus:
         """The pause that is in force now."""
         return in_force(self.cursor.pause if self.cursor else None, self.now)
 
-    @property
-    def limit_of_tenant(self) -> int:
-        """The tenant limit: how many of its executions may run at once."""
-        own = self.tenant.max_concurrent
-        return self.limits.per_tenant if own is None else own
-
     def next_executions(self, count: int = NEXT_EXECUTIONS) -> tuple[datetime, ...]:
         """Return the next occurrences that start, in local time; raise for a bad timetable."""
         if not self.enabled:
@@ -145,20 +102,11 @@ class ScheduleStatus:
         return next_executions(*self.timetable, self.now, self.pause, count)
 
 
-def alive(replicas: Iterable[WorkerRow], now: datetime, lease: timedelta) -> tuple[WorkerRow, ...]:
-    """Return the replicas that have sent a heartbeat recently."""
-    limit = LEASES_TO_BE_GONE * lease
-    return tuple(replica for replica in replicas if now - replica.seen_at <= limit)
-
-
-def without_runner(required: Iterable[str], replicas: Collection[WorkerRow]) -> list[str]:
-    """Return the requirements that none of these replicas can meet."""
-    declared = [replica.capabilities for replica in replicas if not replica.draining]
-    if None in declared:
-        return []
-    named = {capability for capabilities in declared for capability in capabilities or ()}
-    patterns = [capability for capability in named if "*" in capability or "?" in capability]
-    return [need for need in required if need not in named and not covers(patterns, need)]
+async def is_scheduler_running(database: Database, lease: timedelta) -> bool:
+    """Whether a replica has sent a heartbeat recently."""
+    async with database.transaction() as connection:
+        replicas = await workers.list_all(connection)
+        return bool(alive(replicas, await times.database_time(connection), lease))
 
 
 async def read_schedule_status(
@@ -166,7 +114,7 @@ async def read_schedule_status(
 ) -> ScheduleStatus:
     """Read the status; raise UnknownError if the schedule or its tenant does not exist."""
     tenant = await existing_tenant(connection, ref.tenant)
-    now = await times.moment(connection, at)
+    start = await read_start_conditions(connection, tenant, lease, at)
     fleet = await read_schedules(connection, [tenant])
     schedules = {row.schedule_name: row for row in fleet.rows.get(tenant.id, ())}
     cursor = await schedule_cursors.find(connection, ref.tenant, ref.schedule)
@@ -176,10 +124,9 @@ async def read_schedule_status(
     last = await execution_history.newest(
         connection, ExecutionFilter(ref.tenant, ref.schedule), LAST_EXECUTIONS
     )
-    running = await execution_history.running_by_tenant(connection)
     return ScheduleStatus(
         ref=ref,
-        now=now,
+        now=start.now,
         lease=lease,
         tenant=tenant,
         schedule=schedule,
@@ -197,11 +144,14 @@ async def read_schedule_status(
                 limit=LAST_CHANGES,
             )
         ),
-        limits=await limits.read(connection),
-        running=await execution_history.running_overall(connection),
-        running_of_tenant=running.get(tenant.id, 0),
-        replicas=alive(await workers.list_all(connection), now, lease),
-        source=await tenant_sources.read(connection),
+        limits=start.limits,
+        running=start.running,
+        running_of_tenant=start.running_of_tenant,
+        replicas=start.replicas,
+        former_replicas=start.former_replicas,
+        source=start.source,
+        starts=start.starts,
+        start_quota=start.start_quota,
     )
 
 
@@ -212,7 +162,7 @@ async def existing_tenant(connection: AsyncConnection, tenant: TenantId) -> Tena
         return found
     meant = close_match(tenant, (row.id for row in await tenants.list_all(connection)))
     hint = f"did you mean `{meant}`?" if meant else "`tenantcron tenant list` lists all tenants"
-    raise UnknownError(f"tenant `{tenant}` does not exist: {hint}")
+    raise UnknownError(f"tenant `{tenant}` does not exist", hint)
 
 
 async def require_schedule(connection: AsyncConnection, ref: ScheduleRef) -> None:
@@ -238,7 +188,7 @@ async def unknown_schedule(
         if meant
         else f"`tenantcron schedule list {ref.tenant}` lists all schedules"
     )
-    return UnknownError(f"tenant `{ref.tenant}` has no schedule `{ref.schedule}`: {hint}")
+    return UnknownError(f"tenant `{ref.tenant}` has no schedule `{ref.schedule}`", hint)
 
 
 async def _definition(

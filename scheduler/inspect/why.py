@@ -6,29 +6,18 @@ in, values out; `schedule_status` reads them.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tenantcron.core.errors import TenantcronError
-from tenantcron.core.requirements import described
 from tenantcron.core.words import in_utc
 from tenantcron.scheduler.inspect.cluster_status import OVERDUE
-from tenantcron.scheduler.inspect.schedule_status import ScheduleStatus, without_runner
+from tenantcron.scheduler.inspect.schedule_status import ScheduleStatus
+from tenantcron.scheduler.inspect.why_waiting import NO_REPLICA, Reason, runs, waits_for
 from tenantcron.schedules.execution_reasons import ReasonCode
 from tenantcron.schedules.pause import AUTO_PAUSED
 from tenantcron.schedules.timetable import split_bounds
 from tenantcron.store.rows.execution_history import WAITING, ExecutionRow
 from tenantcron.store.rows.executions import State
 from tenantcron.store.rows.tenants import TenantStatus
-from tenantcron.store.steps.suspects import ALONE
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """A reason as a sentence, and the next step for the user."""
-
-    code: str
-    message: str
-    hint: str
 
 
 def explain(status: ScheduleStatus) -> list[Reason]:
@@ -58,11 +47,7 @@ def _tenant(status: ScheduleStatus) -> Iterator[Reason]:
 
 def _replicas(status: ScheduleStatus) -> Iterator[Reason]:
     if not status.replicas:
-        yield Reason(
-            "no-replica",
-            "No scheduler is running, so nothing fires or starts.",
-            "Start one with `tenantcron run`.",
-        )
+        yield NO_REPLICA
 
 
 def _followed(status: ScheduleStatus) -> Iterator[Reason]:
@@ -128,114 +113,15 @@ def _paused(status: ScheduleStatus) -> Iterator[Reason]:
 
 def _running(status: ScheduleStatus) -> Iterator[Reason]:
     for row in status.unfinished:
-        if row.state is State.RUNNING and row.started_at is not None:
-            yield Reason(
-                "running",
-                f"It is running: execution {row.id}, attempt {row.attempt} since "
-                f"{in_utc(row.started_at)} on {row.worker_id}.",
-                f"Run `tenantcron execution cancel {row.id}` to stop it.",
-            )
+        if row.state is State.RUNNING:
+            yield runs(row, "It")
 
 
 def _waiting(status: ScheduleStatus) -> Iterator[Reason]:
     for row in status.unfinished:
         if row.state in WAITING:
-            yield waits_for(row, status)
-
-
-def waits_for(row: ExecutionRow, status: ScheduleStatus) -> Reason:
-    """Return what keeps an execution from starting now."""
-    what = f"Execution {row.id} of {in_utc(row.scheduled_for)}"
-    if row.not_before > status.now:
-        why = f"attempt {row.attempt} failed: {row.reason}" if row.attempt else "it is spread"
-        return Reason(
-            "waits-for-its-time",
-            f"{what} starts at {in_utc(row.not_before)} at the earliest; {why}.",
-            "It starts by itself.",
-        )
-    # Without replicas, `no-replica` covers this.
-    replicas = status.replicas
-    if row.requires and replicas and without_runner([row.requires], replicas):
-        return _waits_for_runner(row, row.requires, what)
-    return _waits_for_room(row, status, what)
-
-
-def _waits_for_room(row: ExecutionRow, status: ScheduleStatus, what: str) -> Reason:
-    before = _before(row, status)
-    if before is not None:
-        return Reason(
-            "waits-for-overlap",
-            f"{what} waits for execution {before.id}, which is {before.state} and must end first.",
-            f"Run `tenantcron execution cancel {before.id}` to end that execution.",
-        )
-    limited = _waits_for_limits(what, status)
-    if limited is not None:
-        return limited
-    if row.suspicion:
-        return _waits_as_suspect(row, what)
-    return Reason(
-        "waits-for-claim",
-        f"{what} may start.",
-        "A running scheduler starts it within seconds.",
-    )
-
-
-def _waits_for_limits(what: str, status: ScheduleStatus) -> Reason | None:
-    """Return what keeps all executions of the cluster or of the tenant from starting."""
-    if status.source is not None and status.source.is_stale(status.now):
-        return Reason(
-            "waits-for-tenant-source",
-            f"{what} waits for the tenant source ({status.source.name}), which was last read at "
-            f"{in_utc(status.source.refreshed_at)}. Nothing starts until it is read again.",
-            "`tenantcron health` shows why it cannot be read.",
-        )
-    if status.running >= status.limits.overall:
-        return Reason(
-            "waits-for-cluster-limit",
-            f"{what} waits for a slot: {status.running} of {status.limits.overall} "
-            "executions of the cluster are running.",
-            "Run `tenantcron limits --max-concurrent N` to raise the limit.",
-        )
-    limit, running = status.limit_of_tenant, status.running_of_tenant
-    if running >= limit:
-        return Reason(
-            "waits-for-tenant-limit",
-            f"{what} waits for a slot of its tenant: {running} of {limit} are running.",
-            f"Run `tenantcron tenant set {status.ref.tenant} --max-concurrent N` to raise the "
-            "limit.",
-        )
-    free, kept = status.limits.overall - status.running, status.limits.kept
-    if free <= kept and running >= status.tenant.weight:
-        return Reason(
-            "waits-for-kept-slots",
-            f"{what} waits for a slot: {free} of {status.limits.overall} slots of the cluster "
-            f"are free, but the last {kept} are reserved for tenants without running executions. "
-            f"This tenant has {running}.",
-            "Run `tenantcron limits --max-concurrent N` to raise the limit.",
-        )
-    return None
-
-
-def _waits_for_runner(row: ExecutionRow, requires: str, what: str) -> Reason:
-    until = f" until {in_utc(row.start_deadline)}" if row.start_deadline else ""
-    return Reason(
-        "waits-for-runner",
-        f"{what} waits{until} for a replica that can run {described(requires)}. No live replica "
-        "can.",
-        "Start one with that handler (`tenantcron run --handlers MODULE`), or one that serves such "
-        "targets (`--targets`). `tenantcron health` lists all sagas without a runner.",
-    )
-
-
-def _waits_as_suspect(row: ExecutionRow, what: str) -> Reason:
-    turn = "to run alone" if row.suspicion >= ALONE else "to run beside a few other suspects"
-    return Reason(
-        "waits-as-suspect",
-        f"{what} was lost with its worker and waits for its turn {turn}, because one of the lost "
-        "executions may have killed the worker.",
-        "A running scheduler starts it. Losses use up no attempts. "
-        f"`tenantcron execution show {row.id}` shows the lost attempts.",
-    )
+            what = f"Execution {row.id} of {in_utc(row.scheduled_for)}"
+            yield waits_for(row, status, what, _before(row, status))
 
 
 def _before(row: ExecutionRow, status: ScheduleStatus) -> ExecutionRow | None:
@@ -266,6 +152,8 @@ _HINTS: dict[str | None, str] = {
     "the manifest lets it wait for a slot.",
     ReasonCode.TENANT_LIMIT: "`tenantcron tenant set ID --max-concurrent N` raises the limit; "
     "`start_within` in the manifest lets it wait for a slot.",
+    ReasonCode.RATE_LIMIT: "Its host was called as often as `[policy.rate_limits]` allows; "
+    "`start_within` in the manifest lets it wait longer, `spread` distributes starts.",
     ReasonCode.TENANT_INACTIVE: "The tenant was not active then; `tenantcron tenant show` shows "
     "whether it is now.",
     ReasonCode.NO_RUNNER: "No replica had a handler for it or served its target; `tenantcron "
@@ -350,15 +238,6 @@ def _timetable(status: ScheduleStatus) -> Iterator[Reason]:
 
 
 _CHECKS = (
-    _tenant,
-    _disabled,
-    _paused,
-    _fault,
-    _replicas,
-    _followed,
-    _running,
-    _waiting,
-    _overdue,
-    _last,
-    _timetable,
+    *(_tenant, _disabled, _paused, _fault, _replicas),
+    *(_followed, _running, _waiting, _overdue, _last, _timetable),
 )

@@ -17,7 +17,7 @@ cursor that is about to be replaced, and a new schedule may not have a cursor ye
 - **Cancel** ends a pending execution. A running one is asked to stop, and its worker ends it.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -30,6 +30,7 @@ from tenantcron.actor.model import AnyActor, scheduler_actor
 from tenantcron.core.clock import Clock, database_clock
 from tenantcron.core.errors import TenantcronError, UsageError
 from tenantcron.core.names import TenantId
+from tenantcron.core.schedule_refs import ScheduleRef
 from tenantcron.core.settings import Settings
 from tenantcron.core.values import JsonObject
 from tenantcron.core.words import in_utc
@@ -37,21 +38,21 @@ from tenantcron.cron.zones import tz_version
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.schedule_limits import Bounds
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.scheduler.inspect.schedule_status import (
-    ScheduleRef,
-    existing_tenant,
-    unknown_schedule,
-)
+from tenantcron.scheduler.inspect.schedule_status import existing_tenant, unknown_schedule
 from tenantcron.scheduler.operate.execution_lookup import find_execution, locked
 from tenantcron.scheduler.operate.refusals import (
     OperationError,
     refuse_cancel,
     refuse_closed,
-    refuse_disabled,
     refuse_quarantined,
-    refuse_retry,
 )
-from tenantcron.scheduler.steps.definitions import Definitions, Readable, UnreadableError
+from tenantcron.scheduler.operate.retry_checks import read_retry_checks
+from tenantcron.scheduler.steps.definitions import (
+    DefinitionResult,
+    Definitions,
+    Readable,
+    UnreadableError,
+)
 from tenantcron.scheduler.steps.due import DueOccurrences, due
 from tenantcron.scheduler.steps.fire import RANKS, new_execution
 from tenantcron.schedules.execution_reasons import ReasonCode
@@ -73,7 +74,7 @@ from tenantcron.store.rows.executions import Manual
 from tenantcron.store.rows.schedule_cursors import CursorRow
 from tenantcron.store.rows.tenants import TenantStatus
 from tenantcron.store.steps import claiming, firing
-from tenantcron.store.steps.firing import DueCursor, Move
+from tenantcron.store.steps.firing import DueCursor, Move, NewExecution
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +125,12 @@ class Operator:
         """Stop a schedule from firing; a second pause changes the reason and the end."""
         await self._sync(ref.tenant)
         at = self.clock()
-        async with self._acting() as connection:
-            if until is not None and until <= await times.moment(connection, at):
-                raise UsageError(f"--until {in_utc(until)} is in the past: use a future time")
+        async with self.acting() as connection:
+            await self.refuse_past(connection, until)
             found = await _locked_cursor(connection, ref)
             by = self.who.changed_by
-            paused = await schedule_cursors.pause(
-                connection, found.schedule_id, by=by, reason=reason, until=until, at=at
+            (paused,) = await schedule_cursors.pause(
+                connection, [found.schedule_id], by=by, reason=reason, until=until, at=at
             )
             stopped = [found.schedule_id] if cancel_pending else []
             ended = await executions.skip_waiting(
@@ -140,30 +140,30 @@ class Operator:
                 connection, ref.tenant, found.schedule_id
             )
         pending = sum(row.state in WAITING for row in unfinished)
-        return Paused(paused or found, ended.total(), pending)
+        return Paused(paused, ended.total(), pending)
 
     async def resume(self, ref: ScheduleRef, reason: str | None) -> Resumed:
         """Lift a pause. Nothing is fired, and past occurrences are never fired again."""
         await self._sync(ref.tenant)
-        await self._prepare_history()
-        async with self._acting() as connection:
+        await self.prepare_history()
+        async with self.acting() as connection:
             found = await _locked_cursor(connection, ref)
             if found.paused_at is None:
                 raise OperationError(
                     f"`{ref}` is not paused: `tenantcron why {ref}` shows why it does not run"
                 )
-            skipped_occurrences = await self._record_skipped(connection, found)
-            resumed = await schedule_cursors.resume(connection, found.schedule_id)
+            skipped_occurrences = await self.record_skipped(connection, [found])
+            (resumed,) = await schedule_cursors.resume(connection, [found.schedule_id])
             if reason is not None:
                 await self._explain(connection, (PAUSE, str(ref)), reason, ref.tenant)
-        return Resumed(resumed or found, skipped_occurrences)
+        return Resumed(resumed, skipped_occurrences)
 
     async def trigger(self, ref: ScheduleRef, reason: str | None) -> Triggered:
         """Create an execution that starts as soon as the limits and the overlap allow."""
         actor = self._actor()
         await self._sync(ref.tenant)
-        await self._prepare_history()
-        async with self._acting() as connection:
+        await self.prepare_history()
+        async with self.acting() as connection:
             refuse_closed(await existing_tenant(connection, ref.tenant))
             found = await _locked_cursor(connection, ref)
             refuse_quarantined(found, ref)
@@ -187,43 +187,45 @@ class Operator:
 
     async def retry(self, prefix: str) -> ExecutionRow:
         """Queue an ended execution again."""
-        async with self._acting() as connection:
+        async with self.acting() as connection:
             found = await locked(connection, await find_execution(connection, prefix))
-            refuse_retry(found)
-            refuse_closed(await existing_tenant(connection, found.tenant_id))
-            at = self.clock()
-            refuse_disabled(await _cursor_of(connection, found), found)
-            definition = await _definition(connection, found.definition_id)
-            await executions.retry(
-                connection,
-                found.id,
-                found.scheduled_for,
-                more_attempts=definition.settings.retry.max_attempts,
-                at=at,
-            )
+            checks = await read_retry_checks(connection, [found])
+            more = checks.attempts_of(found)
+            await executions.retry(connection, [found], more_attempts=more, at=self.clock())
             subject = (found.id, found.tenant_id)
-            await self._record(connection, subject, "retry", before=_state(found))
+            await self._record(connection, subject, "retry", before=recorded_state(found))
             await claiming.notify(connection, "retry")
             return await locked(connection, found)
 
-    async def cancel(self, prefix: str, reason: str | None) -> ExecutionRow:
-        """End a pending execution, or ask a running one to stop."""
-        why = reason or f"cancelled by {self.who.changed_by}"
-        async with self._acting() as connection:
+    async def cancel(
+        self,
+        prefix: str,
+        reason: str | None,
+        refuse: Callable[[ExecutionRow], None] = refuse_cancel,
+    ) -> ExecutionRow:
+        """End a pending execution, or ask a running one to stop.
+
+        `refuse` raises an error if the execution must not be cancelled; its row is locked then.
+        """
+        why = self.cancel_reason(reason)
+        async with self.acting() as connection:
             found = await locked(connection, await find_execution(connection, prefix))
-            refuse_cancel(found)
-            await executions.cancel(
-                connection, found.id, found.scheduled_for, reason=why, at=self.clock()
-            )
+            refuse(found)
+            await executions.cancel(connection, [found], reason=why, at=self.clock())
             after: JsonObject = {"reason": why}
             subject = (found.id, found.tenant_id)
-            await self._record(connection, subject, "cancel", before=_state(found), after=after)
+            before = recorded_state(found)
+            await self._record(connection, subject, "cancel", before=before, after=after)
             await claiming.notify(connection, claiming.CANCEL)
             return await locked(connection, found)
 
+    def cancel_reason(self, reason: str | None) -> str:
+        """Return the reason of a cancellation."""
+        return reason or f"cancelled by {self.who.changed_by}"
+
     async def set_limits(self, values: dict[str, int | None], reason: str | None) -> None:
         """Set the cluster's limits, or reset them; they apply from the next claim."""
-        async with self._acting() as connection:
+        async with self.acting() as connection:
             await limits.set_by_operator(connection, values)
             if reason is not None:
                 await self._explain(connection, (LIMITS, CLUSTER), reason)
@@ -235,47 +237,60 @@ class Operator:
         return self.who.actor
 
     @asynccontextmanager
-    async def _acting(self) -> AsyncIterator[AsyncConnection]:
+    async def acting(self) -> AsyncIterator[AsyncConnection]:
+        """Begin a transaction whose changes are attributed to the actor."""
         async with self.database.transaction() as connection:
             await audit_records.act(connection, self.who)
             yield connection
 
+    async def refuse_past(self, connection: AsyncConnection, until: datetime | None) -> None:
+        """Refuse a pause that has ended already."""
+        if until is not None and until <= await times.moment(connection, self.clock()):
+            raise UsageError(f"--until {in_utc(until)} is in the past: use a future time")
+
+    async def sync_all(self) -> None:
+        """Sync the cursors of all tenants whose schedules have changed."""
+        await refresh(self.database, TenantScheduleProvider(self.bounds), at=self.clock())
+
     async def _sync(self, tenant: TenantId) -> None:
         """Sync the cursors of a tenant; wait for a scheduler that is syncing it now."""
-        await refresh(self.database, TenantScheduleProvider(self.bounds), at=self.clock())
+        await self.sync_all()
         async with self.database.transaction() as connection:
             row = await tenants.find(connection, tenant)
             if row is None or row.schedule_revision == row.synced_revision:
                 return
             await tenants.lock(connection, tenant)
-        await refresh(self.database, TenantScheduleProvider(self.bounds), at=self.clock())
+        await self.sync_all()
 
-    async def _prepare_history(self) -> None:
+    async def prepare_history(self) -> None:
+        """Create the partitions for executions of the present."""
         async with self.database.transaction() as connection:
             now = await times.moment(connection, self.clock())
             await history_months.prepare(connection, now, self.settings.retention)
 
-    async def _record_skipped(self, connection: AsyncConnection, cursor: CursorRow) -> int:
-        """Record the occurrences of a pause as skipped, move the cursor, and return the number."""
+    async def record_skipped(
+        self, connection: AsyncConnection, cursors: Sequence[CursorRow]
+    ) -> int:
+        """Record the occurrences of pauses as skipped, move the cursors, and return the number."""
         now = await times.moment(connection, self.clock())
-        try:
-            definition = await _definition(connection, cursor.definition_id)
-            policies, requires = definition.settings, definition.required(cursor.saga_name)
-            due_now = due_while_paused(cursor, policies, now, now - self.settings.retention)
-        except TenantcronError:
-            return 0  # such a cursor cannot fire either: it gets quarantined
-        if due_now is None or cursor.next_run_at is None:
+        oldest = now - self.settings.retention
+        definitions = await Definitions().read(connection, {row.definition_id for row in cursors})
+        skipped = [
+            found
+            for cursor in cursors
+            if (found := _skipped(cursor, definitions[cursor.definition_id], now, oldest))
+        ]
+        if not skipped:
             return 0
-        schedule_id = cursor.schedule_id
         await firing.fire(
             connection,
-            [Move(schedule_id, cursor.next_run_at, due_now.last_run_at, due_now.next_run_at)],
-            [new_execution(schedule_id, policies, requires, row) for row in due_now.planned],
+            [pause.move for pause in skipped],
+            [execution for pause in skipped for execution in pause.executions],
             actor_id=scheduler_actor(self.settings.service).id,
             tz_version=tz_version(),
             now=now,
         )
-        return due_now.steps
+        return sum(pause.occurrences for pause in skipped)
 
     async def _explain(
         self,
@@ -311,6 +326,35 @@ class Operator:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _SkippedOccurrences:
+    """The occurrences of a pause: how many, their executions, and the move past them."""
+
+    move: Move
+    executions: list[NewExecution]
+    occurrences: int
+
+
+def _skipped(
+    cursor: CursorRow, definition: DefinitionResult, now: datetime, oldest: datetime
+) -> _SkippedOccurrences | None:
+    if isinstance(definition, UnreadableError):
+        return None  # such a cursor cannot fire either: it gets quarantined
+    policies, requires = definition.settings, definition.required(cursor.saga_name)
+    try:
+        due_now = due_while_paused(cursor, policies, now, oldest)
+    except TenantcronError:
+        return None  # as above
+    if due_now is None or cursor.next_run_at is None:
+        return None
+    schedule_id = cursor.schedule_id
+    return _SkippedOccurrences(
+        Move(schedule_id, cursor.next_run_at, due_now.last_run_at, due_now.next_run_at),
+        [new_execution(schedule_id, policies, requires, row) for row in due_now.planned],
+        due_now.steps,
+    )
+
+
 def due_while_paused(
     cursor: CursorRow, settings: ScheduleSettings, now: datetime, oldest: datetime
 ) -> DueOccurrences | None:
@@ -338,19 +382,6 @@ def due_while_paused(
     return due(paused, settings, last, oldest)
 
 
-async def _cursor_of(connection: AsyncConnection, found: ExecutionRow) -> CursorRow:
-    """Return the cursor of an execution whose schedule must still exist."""
-    # Not locked, because this is only an early error message: if the schedule is removed
-    # concurrently, the claim ends its pending executions.
-    cursor = await schedule_cursors.find(connection, found.tenant_id, found.schedule_name)
-    if cursor is None or cursor.schedule_id != found.schedule_id:
-        raise OperationError(
-            f"the schedule of execution {found.id} has been deleted: apply a manifest with "
-            f"`{found.schedule_name}`, then run `tenantcron schedule trigger`"
-        )
-    return cursor
-
-
 def _manual_overlap(overlap: Overlap) -> Overlap:
     """Return the overlap of a manual trigger, which neither replaces nor is replaced."""
     return Overlap.QUEUE if overlap is Overlap.CANCEL_RUNNING else overlap
@@ -375,5 +406,6 @@ async def _definition(connection: AsyncConnection, definition_id: UUID) -> Reada
     return found
 
 
-def _state(row: ExecutionRow) -> JsonObject:
+def recorded_state(row: ExecutionRow) -> JsonObject:
+    """Return what audit records show of an execution before a change."""
     return {"state": row.state.value, "reason": row.reason, "attempt": row.attempt}

@@ -1,25 +1,25 @@
 """Checks that refuse an operation, each with the reason and what to do instead."""
 
 from tenantcron.actor.model import MANUAL
-from tenantcron.core.errors import TenantcronError
+from tenantcron.core.errors import DeclinedError
+from tenantcron.core.schedule_refs import ScheduleRef
 from tenantcron.core.words import in_utc
-from tenantcron.scheduler.inspect.schedule_status import ScheduleRef
 from tenantcron.store.rows.execution_history import ExecutionRow
 from tenantcron.store.rows.executions import State
 from tenantcron.store.rows.schedule_cursors import CursorRow
 from tenantcron.store.rows.tenants import TenantRow, TenantStatus
 
-_RETRIABLE = (State.DEAD, State.CANCELLED, State.SKIPPED, State.MISSED)
-_CANCELLABLE = (State.PENDING, State.RETRYING, State.RUNNING)
+RETRIABLE = (State.DEAD, State.CANCELLED, State.SKIPPED, State.MISSED)
+CANCELLABLE = (State.PENDING, State.RETRYING, State.RUNNING)
 
 
-class OperationError(TenantcronError):
+class OperationError(DeclinedError):
     """An operation is not possible now; the message says why and what to do instead."""
 
 
 def refuse_retry(found: ExecutionRow) -> None:
     """Refuse to retry an execution that has not ended, or that succeeded."""
-    if found.state in _RETRIABLE:
+    if found.state in RETRIABLE:
         return
     ref = f"{found.tenant_id}/{found.schedule_name}"
     hint = {
@@ -33,7 +33,7 @@ def refuse_retry(found: ExecutionRow) -> None:
 
 def refuse_cancel(found: ExecutionRow) -> None:
     """Refuse to cancel an execution that has ended, or that was already asked to stop."""
-    if found.state not in _CANCELLABLE:
+    if found.state not in CANCELLABLE:
         raise OperationError(
             f"execution {found.id} is {found.state}: it has ended and cannot be cancelled"
         )
@@ -43,6 +43,15 @@ def refuse_cancel(found: ExecutionRow) -> None:
             f"{in_utc(found.cancel_requested_at)} ({found.cancel_reason}): "
             "its worker ends it, or its lease expires"
         )
+
+
+def refuse_cancel_of_running(found: ExecutionRow) -> None:
+    """Refuse to cancel a task that runs, or has ended."""
+    if found.state is State.RUNNING:
+        raise OperationError(
+            f"task {found.id} is running: cancel it with force to ask its worker to stop"
+        )
+    refuse_cancel(found)
 
 
 def refuse_closed(tenant: TenantRow) -> None:

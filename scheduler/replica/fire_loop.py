@@ -1,10 +1,11 @@
-"""The fire loop: fires due cursors, and sleeps until the next cursor is due."""
+"""The fire loop: fires due cursors and tasks, and sleeps until the next one is due."""
 
 from tenantcron.scheduler.replica import polling_loops
 from tenantcron.scheduler.replica.polling_loops import seconds_left, sleep_time
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.replica.wake_signals import WakeSignals
 from tenantcron.scheduler.steps.fire import Fired, fire_batch
+from tenantcron.scheduler.steps.fire_tasks import fire_due_tasks
 from tenantcron.store.steps import glances
 from tenantcron.targets.tracing import step
 
@@ -32,11 +33,14 @@ class FireLoop:
         return sleep_time(seconds)
 
     async def fire_batch(self) -> Fired:
-        """Fire one batch of due cursors."""
+        """Fire one batch of due cursors, and one of due tasks."""
         with step(self._replica.tracing, "fire") as note:
             fired = await fire_batch(self._replica)
-            note(fired.executions)
-        return fired
+            tasks = await fire_due_tasks(self._replica)
+            note(fired.executions + tasks.executions)
+        return Fired(
+            fired.executions + tasks.executions, fired.quarantined, fired.more or tasks.more
+        )
 
     async def _next_due(self) -> float | None:
         return await glances.seconds_to_next_due(self._replica.database, self._replica.clock())

@@ -1,12 +1,24 @@
 """Housekeeping by any replica: history partitions, unused rows and undelivered events."""
 
+from datetime import datetime
+
 import structlog
 from sqlalchemy.exc import OperationalError
 
+from tenantcron.actor.attribution import Attribution
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.store.connection import times
-from tenantcron.store.rows import failovers, history_months, outbox, schedule_definitions, workers
-from tenantcron.store.steps import requirements
+from tenantcron.store.rows import (
+    audit_records,
+    event_buses,
+    failovers,
+    history_months,
+    outbox,
+    schedule_definitions,
+    tasks,
+    workers,
+)
+from tenantcron.store.steps import rate_limits, requirements
 
 log = structlog.get_logger(__name__)
 
@@ -38,9 +50,20 @@ async def clean_up(replica: Replica) -> None:
             await schedule_definitions.forget_unused(connection, now, retention)
         await workers.forget_old(connection)
         await requirements.forget_old(connection)
+        await rate_limits.forget_old(connection)
         await failovers.forget_old(connection, now, retention)
+    await forget_tasks(replica, now)
     await _drop_events(replica)
+    await _drop_bus_events(replica)
     await _drop_waiting_index(replica)
+
+
+async def forget_tasks(replica: Replica, now: datetime) -> None:
+    """Delete old tasks in batches, each in its own transaction."""
+    forgotten = tasks.MOST_FORGOTTEN
+    while forgotten == tasks.MOST_FORGOTTEN:
+        async with replica.database.transaction() as connection:
+            forgotten = await tasks.forget_old(connection, now, replica.settings.retention)
 
 
 async def _drop_waiting_index(replica: Replica) -> None:
@@ -61,3 +84,15 @@ async def _drop_events(replica: Replica) -> None:
         dropped = await outbox.drop_old(connection, kept, replica.clock())
     for webhook, number in dropped.items():
         log.error("webhook_events_dropped", webhook=webhook, events=number)
+
+
+async def _drop_bus_events(replica: Replica) -> None:
+    kept, at = replica.settings.outbox_retention, replica.clock()
+    async with replica.database.transaction() as connection:
+        await audit_records.act(connection, Attribution(replica.actor))
+        forgotten = await event_buses.forget(connection, kept, at)
+        dropped = await event_buses.drop_old(connection, kept, at)
+    for bus in forgotten:
+        log.warning("event_bus_forgotten", bus=bus)
+    for bus, number in dropped.items():
+        log.error("event_bus_events_dropped", bus=bus, events=number)

@@ -4,8 +4,9 @@ They read history and no step waits for them, so their statements have a longer 
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import structlog
 
@@ -15,6 +16,8 @@ from tenantcron.scheduler.metrics.counts import LastAudit
 from tenantcron.scheduler.replica.audit_retention import RecordRetention
 from tenantcron.scheduler.replica.housekeeping import clean_up, prepare_history
 from tenantcron.scheduler.replica.shared_state import Replica
+from tenantcron.store.connection import times
+from tenantcron.store.rows import schedule_cursors, workers
 
 log = structlog.get_logger(__name__)
 
@@ -22,6 +25,10 @@ MINUTE, HOUR = 60.0, 3600.0
 # The period that the scheduler audits. `tenantcron audit` covers all retained history.
 _AUDITED = timedelta(days=1)
 _STATEMENT_TIMEOUT = timedelta(minutes=5)
+_DAY = timedelta(days=1)
+_PAST_THE_HOUR = timedelta(minutes=17)
+# A replica looks that often whether it has become the oldest one.
+_TURN = 600.0
 
 
 class MaintenanceLoops:
@@ -31,6 +38,8 @@ class MaintenanceLoops:
         self._replica = replace(replica, database=replica.database.patient(_STATEMENT_TIMEOUT))
         self._fast = replica.database
         self._records = RecordRetention()
+        # When this replica audits next; None: not decided yet.
+        self._audit_at: datetime | None = None
 
     @property
     def first_delay(self) -> float:
@@ -48,10 +57,42 @@ class MaintenanceLoops:
         return HOUR * (1 + replica.random.random())
 
     async def audit(self) -> float:
-        """Audit the last day, if the settings have an interval for it."""
-        replica, interval = self._replica, self._replica.settings.metrics_audit_interval
+        """Audit the last day when it is due; the oldest replica of the cluster does it."""
+        interval = self._replica.settings.metrics_audit_interval
         if interval is None:
             return HOUR
+        now = await self._turn()
+        if now is None:
+            # Another replica audits, and its findings are the current ones.
+            self._replica.counts.audited = self._audit_at = None
+            return _TURN
+        if self._audit_at is None:
+            self._audit_at = await self._next_audit(now, interval)
+        left = (self._audit_at - now).total_seconds()
+        if left > 0:
+            return min(left, _TURN)
+        await self._audit()
+        self._audit_at = await self._next_audit(now + interval / 2, interval)
+        return min((self._audit_at - now).total_seconds(), _TURN)
+
+    async def _turn(self) -> datetime | None:
+        """Return the time if this replica is the oldest, else None."""
+        replica = self._replica
+        async with replica.database.transaction() as connection:
+            if await workers.is_oldest(connection, replica.worker_id):
+                return await times.moment(connection, replica.clock())
+        return None
+
+    async def _next_audit(self, after: datetime, interval: timedelta) -> datetime:
+        """Return the next time: at an interval of a day or more, in the quietest hour of a day."""
+        if interval < _DAY:
+            return after if self._audit_at is None else self._audit_at + interval
+        async with self._replica.database.transaction() as connection:
+            due = await schedule_cursors.due_by_hour(connection, after, after + _DAY)
+        return quietest_hour(after, due)
+
+    async def _audit(self) -> None:
+        replica = self._replica
         kept = min(_AUDITED, replica.settings.retention)
         audited = await audit(replica.database, kept, at=replica.clock())
         findings = Counter[str]()
@@ -60,4 +101,14 @@ class MaintenanceLoops:
         replica.counts.audited = LastAudit(audited.until, findings)
         if findings:
             log.error("audit_found", findings=dict(findings))
-        return interval.total_seconds()
+
+
+def quietest_hour(after: datetime, due: Mapping[int, int]) -> datetime:
+    """Return the start of the hour of the next day in which the fewest schedules are due.
+
+    The start has a distance to the full hour, at which most schedules fire.
+    """
+    first = after.astimezone(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+    hours = [first + timedelta(hours=number) for number in range(24)]
+    quietest = min(hours, key=lambda hour: (due.get(hour.hour, 0), hour))
+    return quietest + _PAST_THE_HOUR

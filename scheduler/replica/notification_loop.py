@@ -7,7 +7,7 @@ from tenantcron.scheduler.replica.claim_loop import ClaimLoop
 from tenantcron.scheduler.replica.notifications import Hints, listen
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.replica.wake_signals import WakeSignals
-from tenantcron.store.steps.claiming import CANCEL
+from tenantcron.store.steps.claiming import CANCEL, RECOVERED, TASK_SOON
 from tenantcron.tenants.source.follow import Follower
 
 log = structlog.get_logger(__name__)
@@ -22,8 +22,11 @@ async def listen_for_notifications(
         signals.schedules_changed.set()
 
     def work(payload: str) -> None:
+        _note_ended(payload, signals)
         if payload == CANCEL:
             claims.note_cancellation()
+        elif payload == TASK_SOON:
+            signals.cursors_changed.set()
         else:
             signals.work_pending.set()
 
@@ -38,7 +41,13 @@ async def listen_for_notifications(
     def listening() -> None:
         # Notifications that were sent before this moment are lost.
         claims.note_cancellation()
-        for signal in (signals.schedules_changed, signals.work_pending, signals.listening):
+        for signal in (
+            signals.schedules_changed,
+            signals.cursors_changed,
+            signals.work_pending,
+            signals.listening,
+            signals.executions_cancelled,
+        ):
             signal.set()
         tenants_changed()
 
@@ -46,3 +55,9 @@ async def listen_for_notifications(
         schedules_changed, work, on_listening=listening, on_lost=lost, on_tenants=tenants_changed
     )
     await listen(replica.database.target, hints, replica.random)
+
+
+def _note_ended(payload: str, signals: WakeSignals) -> None:
+    # Some that were recovered may have been asked to stop.
+    if payload in (CANCEL, RECOVERED):
+        signals.executions_cancelled.set()

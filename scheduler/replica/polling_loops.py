@@ -4,18 +4,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import TypeVar
 
 import structlog
 from sqlalchemy.exc import DBAPIError
 
+from tenantcron.core.wake_signal import WakeSignal
 from tenantcron.scheduler.replica.progress import Progress
 from tenantcron.store.connection.driver_errors import first_line
 from tenantcron.store.connection.errors import ConflictError, DatabaseError
 
 log = structlog.get_logger(__name__)
-
-T = TypeVar("T")
 
 # The step that the current task runs; the lock watch logs it.
 CURRENT_STEP: ContextVar[str | None] = ContextVar("tenantcron_step", default=None)
@@ -30,34 +28,6 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 3.0
 
 # Does the work that is due now, and returns the seconds until there may be more.
 Step = Callable[[], Awaitable[float]]
-
-
-class WakeSignal:
-    """Wakes a loop early. Several calls of `set` before the loop runs wake it once."""
-
-    def __init__(self) -> None:
-        self._event = asyncio.Event()
-        # Whether the signal ended the last wait. Otherwise the wait timed out.
-        self.was_set = True
-
-    def set(self) -> None:
-        """Wake the loop, or end its next wait at once."""
-        self._event.set()
-
-    async def wait(self, seconds: float) -> None:
-        """Wait for the signal, at most that long."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._event.wait()
-        self.was_set = self._event.is_set()
-        self._event.clear()
-
-
-async def retry_conflicts(step: Callable[[], Awaitable[T]]) -> T:
-    """Run a step, and repeat it while it conflicts with another transaction."""
-    while True:
-        with suppress(ConflictError):
-            return await step()
 
 
 async def run_loop(

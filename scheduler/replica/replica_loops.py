@@ -7,11 +7,13 @@
 | claim | claims and starts executions (`claim_loop`) | fire, NOTIFY, freed slots, delays |
 | results | writes results (`results`) | an attempt ended |
 | recover | takes over executions of lost replicas | a quarter of a lease |
+| left_work | stops work whose execution has ended (`left_work_loop`) | cancellations, an interval |
 | runners | declares capabilities, ends executions without a runner (`runners`) | an interval |
 | timeline | detects failovers (`failover`) | an interval, a new LISTEN connection |
 | housekeeping, audit | maintain and check the history (`maintenance_loops`) | an interval |
 | tenants | syncs tenants with the tenant source, one replica at a time | NOTIFY, an interval |
 | outbox | delivers events to webhooks, in separate tasks | an interval |
+| event_bus | publishes events to a bus, one replica at a time | an interval |
 
 Heartbeats are sent by a separate thread, which also reports cancellations (`leases`).
 
@@ -25,7 +27,8 @@ they are interrupted, and that is recorded. Every phase has a deadline (`shutdow
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from uuid import uuid4
 
 import structlog
@@ -33,17 +36,20 @@ from sqlalchemy.exc import DBAPIError
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.core.memory import resident
+from tenantcron.core.targets import Target
+from tenantcron.events.outbox import Outbox
+from tenantcron.events.publisher import BusPublisher
 from tenantcron.provider.protocol import ScheduleProvider
 from tenantcron.provider.rezoning import recompute_for_new_zones
-from tenantcron.scheduler.events.outbox import Outbox
 from tenantcron.scheduler.replica import polling_loops
 from tenantcron.scheduler.replica.claim_loop import ClaimLoop
 from tenantcron.scheduler.replica.failover import FailoverWatch
 from tenantcron.scheduler.replica.fire_loop import FireLoop
 from tenantcron.scheduler.replica.housekeeping import prepare_history
+from tenantcron.scheduler.replica.left_work_loop import LeftWorkLoop
 from tenantcron.scheduler.replica.maintenance_loops import MaintenanceLoops
 from tenantcron.scheduler.replica.notification_loop import listen_for_notifications
-from tenantcron.scheduler.replica.polling_loops import retry_conflicts, run_loop
+from tenantcron.scheduler.replica.polling_loops import run_loop
 from tenantcron.scheduler.replica.refresh_loop import RefreshLoop
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.replica.shutdown import Shutdown, end_tasks
@@ -53,11 +59,12 @@ from tenantcron.scheduler.steps.finish import recover_lost
 from tenantcron.scheduler.steps.lease_thread import LeaseThread
 from tenantcron.scheduler.steps.results import Results
 from tenantcron.scheduler.steps.runners import RunnerWatch
-from tenantcron.schedules.targets import HttpTarget
+from tenantcron.store.connection.conflicts import retry_conflicts
 from tenantcron.store.connection.driver_errors import first_line
 from tenantcron.store.connection.errors import DatabaseError
-from tenantcron.store.rows import audit_records, identities, limits, workers
+from tenantcron.store.rows import audit_records, declared_weights, identities, limits, workers
 from tenantcron.store.steps import glances
+from tenantcron.targets.contract import TargetRunner
 from tenantcron.tenants.source.follow import Follower
 
 log = structlog.get_logger(__name__)
@@ -74,11 +81,15 @@ class ReplicaRun:
         outbox: Outbox | None = None,
         follower: Follower | None = None,
         *,
-        default_target: HttpTarget | None = None,
+        default_target: Target | None = None,
+        publisher: BusPublisher | None = None,
+        runners: Mapping[str, TargetRunner] = MappingProxyType({}),
     ) -> None:
         self._replica, self._executor = replica, executor
         # None: other replicas deliver events.
         self._outbox = outbox
+        # None: there is no event bus.
+        self._publisher = publisher
         # None: there is no tenant source.
         self._follower = follower
         self._shutdown: Shutdown | None = None
@@ -100,6 +111,7 @@ class ReplicaRun:
             stopping=stopping,
             default_target=default_target,
         )
+        self._left_work = LeftWorkLoop(replica, runners)
         self._maintenance = MaintenanceLoops(replica)
         # Whether the replica stops because it uses too much memory.
         self.is_too_large = False
@@ -140,6 +152,8 @@ class ReplicaRun:
         self._signals.set_all()
         if self._outbox is not None:
             self._outbox.stop()
+        if self._publisher is not None:
+            self._publisher.stop()
 
     def _check_memory(self) -> None:
         """Drain above `max_memory`, because only a new process frees leaked memory."""
@@ -162,11 +176,14 @@ class ReplicaRun:
                 tasks.create_task(self._audit()),
             ]
             starters = list(self._start_loops(tasks))
-            delivering = tasks.create_task(self._deliver(), name="outbox")
+            delivering = [
+                tasks.create_task(self._deliver(), name="outbox"),
+                tasks.create_task(self._publish(), name="event_bus"),
+            ]
             await self._stopping.wait()
             await end_tasks(starters, self._deadlines.steps_end)
             await self._drain()
-            await end_tasks([delivering], self._deadlines.drained)
+            await end_tasks(delivering, self._deadlines.drained)
             for keeper in keepers:
                 keeper.cancel()
         await self._leave()
@@ -186,6 +203,12 @@ class ReplicaRun:
             loop = run_loop(name, step, signal, self._stopping, progress)
             yield tasks.create_task(loop, name=name)
         yield tasks.create_task(self._keep_house(), name="housekeeping")
+        if self._left_work.is_needed:
+            # Without progress: a step waits for another server.
+            step, signal = self._left_work.step, signals.executions_cancelled
+            yield tasks.create_task(
+                run_loop("left_work", step, signal, self._stopping), name="left_work"
+            )
         if self._follower is not None:
             # Without progress: a step may register a fleet, which takes minutes.
             step, signal = self._follower.step, signals.tenants_changed
@@ -208,6 +231,8 @@ class ReplicaRun:
                 await retry_conflicts(self._follower.step)
             await retry_conflicts(self._refreshing.step)
             await retry_conflicts(self._recover)
+            if self._left_work.is_needed:
+                await retry_conflicts(self._left_work.step)
             fire = self._firing.fire_batch
             while not self._stopping.is_set() and (await retry_conflicts(fire)).more:
                 pass
@@ -217,6 +242,10 @@ class ReplicaRun:
                 await self._drain()
             elif self._outbox is not None:
                 await self._outbox.deliver_once()
+                if self._publisher is not None:
+                    await self._publisher.publish_once()
+            if self._publisher is not None:
+                await self._publisher.close()
             for keeper in keepers:
                 keeper.cancel()
         await self._leave()
@@ -226,12 +255,15 @@ class ReplicaRun:
         # These hold slots during the claim, even if all of them end meanwhile.
         holding = self._executor.load + self._results.unwritten
         claim = await self._claiming.start_batch()
-        running = self._executor.load
-        if running:
-            await self._signals.attempt_ended.wait(polling_loops.LONGEST_SLEEP)
+        limited = (await self._claiming.start_limited()).rate
+        running, longest = self._executor.load, polling_loops.LONGEST_SLEEP
+        # What a rate limit delays for longer is left to the next run.
+        waits = limited < longest
+        if running or waits:
+            await self._signals.attempt_ended.wait(min(limited, longest))
         await self._results.all_written()
         # Also after the last attempt, which has freed a slot.
-        return bool(claim or running or holding)
+        return bool(claim or running or holding or waits)
 
     async def _prepare(self) -> None:
         replica = self._replica
@@ -243,6 +275,10 @@ class ReplicaRun:
             await limits.declare(
                 connection, settings.max_concurrent, settings.max_concurrent_per_tenant
             )
+            if replica.quotas is not None:
+                await limits.declare_quotas(connection, replica.quotas)
+            if replica.weights is not None:
+                await declared_weights.declare(connection, replica.weights)
         async with replica.database.transaction() as connection:
             await audit_records.act(connection, starting)
             await identities.declare_service(connection, settings.service)
@@ -292,6 +328,13 @@ class ReplicaRun:
                 return await outbox.step(visits)
 
             await run_loop("outbox", step, outbox.wake_signal, self._stopping)
+
+    async def _publish(self) -> None:
+        """Publish events, during the drain as well."""
+        publisher = self._publisher
+        if publisher is not None:
+            await run_loop("event_bus", publisher.step, publisher.wake_signal, self._stopping)
+            await publisher.close()
 
     async def _keep_house(self) -> None:
         signal, maintenance = self._signals.stopping, self._maintenance

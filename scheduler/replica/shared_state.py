@@ -2,19 +2,24 @@
 
 import os
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
 from uuid import uuid4
 
 from tenantcron.actor.model import Actor, scheduler_actor
 from tenantcron.core.clock import Clock, database_clock
+from tenantcron.core.names import TenantId
+from tenantcron.core.quotas import DeclaredQuotas
+from tenantcron.core.rates import Rate
 from tenantcron.core.settings import Settings
+from tenantcron.events.delivery import EventDelivery
 from tenantcron.scheduler.metrics.counts import Counts
 from tenantcron.scheduler.replica.progress import Progress
 from tenantcron.scheduler.steps.definitions import Definitions
 from tenantcron.scheduler.steps.idempotency_retention import Retention
 from tenantcron.scheduler.steps.recent_attempts import RecentAttempts
-from tenantcron.scheduler.steps.slot_shortage import SlotShortage
+from tenantcron.scheduler.steps.slot_shortage import Demand, SlotShortage
 from tenantcron.store.connection.engine import Database
 from tenantcron.targets.capabilities import ANYTHING, Capabilities
 from tenantcron.targets.tracing import Tracing
@@ -43,8 +48,20 @@ class Replica:
     progress: Progress = field(default_factory=Progress)
     recent: RecentAttempts = field(default_factory=RecentAttempts)
     slot_shortage: SlotShortage = field(default_factory=SlotShortage)
+    # How often hosts may be called, as the policy says; `definitions` knows the hosts.
+    rate_limits: Mapping[str, Rate] = field(default_factory=dict)
+    # The quotas of the policy, which the replica declares when it starts; None: it has no policy.
+    quotas: DeclaredQuotas | None = None
+    # The weights of the policy by tenant, declared as the quotas are.
+    weights: Mapping[TenantId, int] | None = None
+    demand: Demand = field(default_factory=Demand)
 
     @property
     def actor(self) -> Actor:
         """The actor of everything that the scheduler does."""
         return scheduler_actor(self.settings.service)
+
+    @property
+    def event_delivery(self) -> EventDelivery:
+        """The parts that deliver events."""
+        return EventDelivery(self.database, self.actor, self.clock, self.random, self.counts.events)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, fields
 
-from tenantcron.scheduler.replica.polling_loops import WakeSignal
+from tenantcron.core.wake_signal import WakeSignal
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,12 +11,14 @@ class WakeSignals:
 
     # Wakes refresh: a tenant's schedules changed.
     schedules_changed: WakeSignal = field(default_factory=WakeSignal)
-    # Wakes fire: a refresh changed cursors.
+    # Wakes fire: a refresh changed cursors, or a task was submitted that is due soon.
     cursors_changed: WakeSignal = field(default_factory=WakeSignal)
     # Wakes claim: executions are pending, or slots were freed.
     work_pending: WakeSignal = field(default_factory=WakeSignal)
     # Wakes tenants: the platform's registry changed.
     tenants_changed: WakeSignal = field(default_factory=WakeSignal)
+    # Wakes left_work: executions were cancelled, or recovered from a lost replica.
+    executions_cancelled: WakeSignal = field(default_factory=WakeSignal)
     # Wakes timeline: the LISTEN connection was established again.
     listening: WakeSignal = field(default_factory=WakeSignal)
     # Wakes the drain and `run_once`: an attempt has ended.

@@ -11,8 +11,8 @@ from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.authorising import CheckError
 from tenantcron.targets.calls import Raised
 from tenantcron.targets.faults import described, headline_of, storable
-from tenantcron.targets.isolation.messages import FailureKind, RemoteError
 from tenantcron.targets.output import Output
+from tenantcron.targets.python.isolation.messages import FailureKind, RemoteError
 from tenantcron.targets.responses import ServiceResponse
 from tenantcron.targets.signals import Fail, Retry, WithoutTraceback
 
@@ -77,6 +77,17 @@ class Attempt(NamedTuple):
     result: str | None = None
     # Code and detail of the reason, if they do not follow from the outcome and the error.
     why: tuple[ReasonCode, str] | None = None
+    # Whether a remote worker has accepted it: it has not ended, and nothing is written.
+    accepted: bool = False
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether it was lost with its replica, which does not count as an attempt.
+
+        The silence of a remote worker counts, like any other failure of a target. Otherwise work
+        that crashes its worker would be repeated for ever.
+        """
+        return self.outcome is AttemptOutcome.LOST and self.why is None
 
     def with_output(self, output: Output) -> "Attempt":
         """Return the attempt with the output of its handler. Only a success has a result."""

@@ -5,6 +5,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 from uuid import UUID
 
 import structlog
@@ -12,8 +13,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.actor.model import ActorType
 from tenantcron.scheduler.replica.shared_state import Replica
+from tenantcron.schedules.execution_reasons import ReasonCode
 from tenantcron.store.rows import workers
-from tenantcron.store.steps import claiming, glances, requirements
+from tenantcron.store.steps import claiming, glances, requirements, sharing
 from tenantcron.store.steps.claiming import Claim, Claimed, Skipped, actor_of
 
 log = structlog.get_logger(__name__)
@@ -23,6 +25,13 @@ log = structlog.get_logger(__name__)
 # larger batch spreads the cost of a claim over more executions.
 STARTS_A_BATCH = 800
 STARTS_A_LARGE_BATCH = 1600
+
+
+class Forms(NamedTuple):
+    """The form of a claim's statement, see `claim.sql`."""
+
+    shares: bool
+    quotas: bool
 
 
 class Sweep:
@@ -51,32 +60,107 @@ class Sweep:
 
 async def claim_batch(replica: Replica, batch: int = STARTS_A_BATCH, after: str = "") -> Claim:
     """Start at most a batch of pending executions, and end those that may not wait longer."""
-    skipped: tuple[Skipped, ...] = ()
+    demand = replica.demand
+    was_scarce = demand.is_scarce
+    claim = await _claim(replica, batch, after, shares=was_scarce, quotas=demand.is_at_quota)
+    if claim.is_over_quota:
+        claim = await _claim(replica, batch, after, shares=was_scarce, quotas=True)
+    if claim.is_scarce and not was_scarce:
+        claim = await _claim(replica, batch, after, shares=True, quotas=True)
+    demand.is_scarce, demand.is_at_quota = claim.is_scarce, _needs_quotas(claim)
+    await report(replica, claim)
+    return claim
+
+
+async def _claim(replica: Replica, batch: int, after: str, *, shares: bool, quotas: bool) -> Claim:
+    """Claim in one of the forms.
+
+    The plain one is undone if slots turn out to be scarce, the one without quotas if a tenant
+    exceeds its quota.
+    """
+    forms = Forms(shares=shares, quotas=quotas)
     async with replica.database.transaction(by_key=True) as connection:
-        at = replica.clock()
         requires = await _requires(connection, replica)
-        claim = await _claim(connection, replica, requires, batch, after)
+        claim = await _claim_for(connection, replica, requires, batch, after, forms=forms)
         if claim.has_undecided and await requirements.decide(connection) and not claim.more:
             requires = await _requires(connection, replica)
-            claim = await _claim(connection, replica, requires, batch, after)
-        if claim.must_replace:
-            await claiming.make_room(connection, requires, at)
-        if claim.full_up or not claim.slots:
-            skipped = await claiming.skip_late(
-                connection, claim.full_up, requires=requires, all_tenants=not claim.slots, at=at
-            )
+            claim = await _claim_for(connection, replica, requires, batch, after, forms=forms)
+        if not (shares or quotas) and _needs_quotas(claim):
+            await connection.rollback()
+            return replace(claim, started=(), skipped=(), is_over_quota=True)
+        if not shares and await _is_scarce(connection, replica, claim, requires, batch):
+            await connection.rollback()
+            return replace(claim, started=(), is_scarce=True)
+        claim = await complete(connection, replica, claim, requires)
         if claim.is_short and replica.slot_shortage.is_due():
-            await workers.want(connection, replica.worker_id, requires, at)
-        # In this transaction, so that an error releases the claimed executions.
-        ids = {execution.definition_id for execution in claim.started}
-        await replica.definitions.read(connection, ids)
-    claim = replace(claim, skipped=claim.skipped + skipped)
-    claim = replace(claim, started=_acting_as(replica, claim.started))
+            await workers.want(connection, replica.worker_id, requires, replica.clock())
+    return claim
+
+
+def _needs_quotas(claim: Claim) -> bool:
+    """Whether the quotas of starts matter: also for the reason why an execution waited too long."""
+    late = (ReasonCode.NO_SCHEDULER, ReasonCode.START_QUOTA)
+    has_late = any(skipped.reason_code in late for skipped in claim.skipped)
+    return claim.is_over_quota or claim.is_at_quota or has_late
+
+
+async def _is_scarce(
+    connection: AsyncConnection,
+    replica: Replica,
+    claim: Claim,
+    requires: Sequence[str],
+    batch: int,
+) -> bool:
+    """Whether a claim in the plain form has left executions pending whose order matters."""
+    limited = [tenant for tenant in claim.full_up if tenant.has_no_slot]
+    if claim.is_scarce or (claim.has_own and not claim.slots):
+        return True
+    if any(tenant.reason_code == ReasonCode.LIMIT for tenant in limited):
+        return True
+    tenant_ids = {tenant.tenant_id for tenant in limited}
+    if len(claim.started) >= batch:
+        tenant_ids |= {execution.tenant_id for execution in claim.started}
+    if not tenant_ids or not replica.demand.may_be_mixed():
+        return False
+    if await sharing.has_mixed(connection, tenant_ids, requires, replica.clock()):
+        return True
+    replica.demand.note_uniform()
+    return False
+
+
+async def complete(
+    connection: AsyncConnection, replica: Replica, claim: Claim, requires: Sequence[str]
+) -> Claim:
+    """Replace and skip executions as the claim has found, and read the definitions of its starts.
+
+    In the transaction of the claim, so that an error releases the claimed executions.
+    """
+    at = replica.clock()
+    skipped: tuple[Skipped, ...] = ()
+    if claim.must_replace:
+        await claiming.make_room(connection, requires, at)
+    # An execution that waits for the quota of its tenant may start in the next minute.
+    full_up = [tenant for tenant in claim.full_up if not tenant.is_at_quota]
+    if full_up or not claim.slots:
+        skipped = await claiming.skip_late(
+            connection, full_up, requires=requires, all_tenants=not claim.slots, at=at
+        )
+    # Tasks have large payloads: the loop reads them when no other replica waits for the lock.
+    ids = {execution.definition_id for execution in claim.started if not execution.is_task}
+    await replica.definitions.read(connection, ids)
+    return replace(
+        claim,
+        started=_acting_as(replica, claim.started),
+        skipped=claim.skipped + skipped,
+    )
+
+
+async def report(replica: Replica, claim: Claim) -> None:
+    """Count and log what a committed claim did, and wake other replicas if it left them slots."""
     replica.counts.note_claim(claim)
     report_skipped(claim.skipped)
     if claim.leaves_slots:
         await glances.notify_work(replica.database, claiming.FOR_OTHERS)
-    return claim
 
 
 def _acting_as(replica: Replica, started: tuple[Claimed, ...]) -> tuple[Claimed, ...]:
@@ -95,8 +179,14 @@ def _acting_as(replica: Replica, started: tuple[Claimed, ...]) -> tuple[Claimed,
     )
 
 
-async def _claim(
-    connection: AsyncConnection, replica: Replica, requires: Sequence[str], batch: int, after: str
+async def _claim_for(  # noqa: PLR0913 -- the parameters of the statement
+    connection: AsyncConnection,
+    replica: Replica,
+    requires: Sequence[str],
+    batch: int,
+    after: str,
+    *,
+    forms: Forms,
 ) -> Claim:
     return await claiming.claim(
         connection,
@@ -106,6 +196,8 @@ async def _claim(
         at=replica.clock(),
         requires=requires,
         after=after,
+        shares=forms.shares,
+        quotas=forms.quotas,
     )
 
 
@@ -139,9 +231,14 @@ async def release_unrunnable(
 
     Their rows had a wrong requirement. They get the requirements of their definitions.
     """
-    async with replica.database.transaction(by_key=True) as connection:
-        given = await claiming.release(connection, claimed, requires)
+    given = await release_as(replica, claimed, requires)
     log.warning("executions_not_runnable", executions=given, requires=sorted(set(requires)))
+
+
+async def release_as(replica: Replica, claimed: Sequence[Claimed], requires: Sequence[str]) -> int:
+    """Release claimed executions with other requirements, and return how many."""
+    async with replica.database.transaction(by_key=True) as connection:
+        return await claiming.release(connection, claimed, requires)
 
 
 async def release_unstarted(replica: Replica, known: Collection[UUID]) -> None:

@@ -1,28 +1,36 @@
-"""Deliver: wrap the call of an HTTP target in a handler.
+"""Deliver: wrap an attempt at a target in a handler.
 
 Timeouts, cancellation and leases therefore work for calls as they do for handlers.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Protocol
 
 from tenantcron.actor.model import MANUAL
 from tenantcron.core.clock import Clock
 from tenantcron.core.egress import read_url
 from tenantcron.core.names import Owner
+from tenantcron.core.targets import OtherTarget, Target
 from tenantcron.manifests.policy import Policy
 from tenantcron.scheduler.steps.attempts import Attempt, KeyForgotten
 from tenantcron.scheduler.steps.idempotency_retention import first_of_series, series_of
 from tenantcron.schedules.settings import ScheduleSettings
-from tenantcron.schedules.targets import HttpTarget
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import execution_attempts
 from tenantcron.store.steps.claiming import Claimed
+from tenantcron.targets.contract import (
+    Callback,
+    Delivered,
+    HandOver,
+    TargetCall,
+    TargetRunner,
+)
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.http import HttpClient, TargetRequest
-from tenantcron.targets.registry import Handler, SourceLocation
+from tenantcron.targets.handlers import Handler, SourceLocation
 from tenantcron.targets.responses import ServiceResponse
 from tenantcron.targets.signals import Cancelled, WithoutTraceback
 from tenantcron.targets.tokens import Tokens
@@ -33,65 +41,110 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Begun = Callable[[Claimed, ScheduleSettings], Awaitable[timedelta]]
 
 
+class HandsOver(Protocol):
+    """Hands attempts over to remote workers."""
+
+    async def __call__(
+        self,
+        claimed: Claimed,
+        settings: ScheduleSettings,
+        heartbeat: timedelta,
+        first: timedelta | None = None,
+        /,
+    ) -> Callback:
+        """Hand an attempt over, as `HandOver` describes."""
+
+
 class CallStopped(WithoutTraceback, Cancelled):
     """The call was cancelled. Its stack trace is of no use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """The handler that makes one call, and the response of the service."""
+    """The handler that makes one attempt, and the response of the service."""
 
     handler: Handler
-    answer: ServiceResponse = field(default_factory=ServiceResponse)
+    result: "DeliveryResult"
 
     def with_answer(self, on_end: Callable[[Attempt], None]) -> Callable[[Attempt], None]:
         """Return a callback that adds the response to the attempt."""
-        return lambda attempt: on_end(attempt._replace(answer=self.answer))
+        result = self.result
+
+        def end(attempt: Attempt) -> None:
+            accepted = result.ending is Delivered.ACCEPTED and attempt.succeeded
+            on_end(attempt._replace(answer=result.answer, accepted=accepted))
+
+        return end
+
+
+@dataclass(slots=True)
+class DeliveryResult:
+    """The response of the service, and how the runner left the attempt."""
+
+    answer: ServiceResponse = field(default_factory=ServiceResponse)
+    ending: Delivered = Delivered.DONE
 
 
 @dataclass(frozen=True, slots=True)
 class Deliveries:
-    """Makes handlers for HTTP targets."""
+    """Makes handlers for targets of the kinds that this replica serves."""
 
-    caller: HttpClient
+    runners: Mapping[str, TargetRunner]
     policy: Policy
     begun: Begun
     tokens: Callable[[Claimed, timedelta, Owner | None], Tokens] | None = None
+    # None: attempts cannot be handed over to remote workers.
+    hand_overs: HandsOver | None = None
 
     def __call__(
-        self, claimed: Claimed, settings: ScheduleSettings, target: HttpTarget
-    ) -> Delivery:
-        """Return the handler that delivers this attempt."""
-        answer = ServiceResponse()
+        self, claimed: Claimed, settings: ScheduleSettings, target: Target
+    ) -> Delivery | None:
+        """Return the handler that delivers this attempt; None if the kind is not served here."""
+        runner = self.runners.get(target.kind)
+        if runner is None:
+            return None
+        result = DeliveryResult()
 
         async def deliver(execution: Execution) -> None:
             try:
                 await self._refuse_forgotten(claimed, settings)
-                request = self._request(claimed, settings, target)
-                await self.caller.call(request, execution, answer)
+                call = self._call(claimed, settings, target, execution, result.answer)
+                result.ending = await runner.run(call)
             except asyncio.CancelledError:
                 raise CallStopped("the call was cancelled") from None
 
         handler = Handler(claimed.saga_name, deliver, is_async=True, place=_place(target))
-        return Delivery(handler, answer)
+        return Delivery(handler, result)
 
-    def _request(
-        self, claimed: Claimed, settings: ScheduleSettings, target: HttpTarget
-    ) -> TargetRequest:
+    def _call(
+        self,
+        claimed: Claimed,
+        settings: ScheduleSettings,
+        target: Target,
+        execution: Execution,
+        answer: ServiceResponse,
+    ) -> TargetCall:
         policy = self.policy.for_tenant(claimed.tenant_id)
-        return TargetRequest(
-            url=target.url,
-            method=target.method,
-            headers=target.headers,
-            auth=target.auth,
+        return TargetCall(
+            execution=execution,
+            target=target,
             key=idempotency_key(claimed),
             started_at=claimed.started_at,
             timeout=settings.timeout,
             egress=policy.egress,
             allowed_secrets=policy.allowed_secrets,
             allowed_audiences=policy.allowed_audiences,
+            allowed_celery_tasks=policy.allowed_celery_tasks,
+            allowed_temporal_workflows=policy.allowed_temporal_workflows,
             tokens=self._tokens(claimed, settings),
+            answer=answer,
+            hand_over=self._hand_over(claimed, settings),
         )
+
+    def _hand_over(self, claimed: Claimed, settings: ScheduleSettings) -> HandOver | None:
+        if self.hand_overs is None:
+            return None
+        return partial(self.hand_overs, claimed, settings)
 
     def _tokens(self, claimed: Claimed, settings: ScheduleSettings) -> Tokens | None:
         if self.tokens is None:
@@ -129,6 +182,8 @@ def idempotency_key(claimed: Claimed) -> str:
     return f"{key}:{claimed.id}" if claimed.actor.source == MANUAL else key
 
 
-def _place(target: HttpTarget) -> SourceLocation:
+def _place(target: Target) -> SourceLocation:
+    if isinstance(target, OtherTarget):
+        return SourceLocation(target.kind, "", "?", 0)
     url = read_url(target.url)
-    return SourceLocation("http", target.method, url.place if url else "?", 0)
+    return SourceLocation(target.kind, target.method, url.place if url else "?", 0)

@@ -9,7 +9,7 @@ loop. Errors of a handler are never raised here.
   The lease is lost: LOST. The first of these decides, even if the handler then cleans up and
   returns: it has not done its work.
 
-The call of an HTTP target is an async handler that is created for the attempt (`deliver`).
+An attempt at a target is an async handler that is created for it (`deliver`).
 
 If an execution has an owner and an authoriser is loaded, the authoriser must allow the execution
 before its handler starts. A refusal ends the attempt as REFUSED. A failed check ends it as FAILED,
@@ -40,6 +40,7 @@ from structlog.typing import FilteringBoundLogger
 
 from tenantcron.core.durations import format_duration
 from tenantcron.core.names import Owner
+from tenantcron.core.targets import Target
 from tenantcron.scheduler.steps.attempts import Attempt, Stop, forbidden, refused, undecided
 from tenantcron.scheduler.steps.deliver import Delivery
 from tenantcron.scheduler.steps.handler_context import (
@@ -51,7 +52,6 @@ from tenantcron.scheduler.steps.handler_context import (
 )
 from tenantcron.scheduler.steps.running_attempt import CallLater, OnEnd, RunningAttempt, Timer
 from tenantcron.schedules.settings import ScheduleSettings
-from tenantcron.schedules.targets import HttpTarget
 from tenantcron.store.steps.claiming import Claimed, Lease
 from tenantcron.targets.authorising import (
     LONGEST_CHECK,
@@ -61,9 +61,10 @@ from tenantcron.targets.authorising import (
 )
 from tenantcron.targets.calls import Raised, call, call_plain, start_thread
 from tenantcron.targets.execution import Execution, Transactions
+from tenantcron.targets.handlers import Handler
 from tenantcron.targets.no_tokens import NO_TOKENS
 from tenantcron.targets.output import collect_from_here
-from tenantcron.targets.registry import Handler, Handlers
+from tenantcron.targets.python.registry import Handlers
 from tenantcron.targets.tokens import Tokens
 from tenantcron.targets.tracing import Tracing
 
@@ -72,8 +73,8 @@ GRACE: Final = timedelta(seconds=5)
 log: FilteringBoundLogger = structlog.get_logger()
 
 
-# Makes the handler for one call of an HTTP target.
-Deliver = Callable[[Claimed, ScheduleSettings, HttpTarget], Delivery]
+# Makes the handler for one attempt at a target.
+Deliver = Callable[[Claimed, ScheduleSettings, Target], Delivery | None]
 # Makes the tokens of an execution, from its timeout and its owner.
 MakeTokens = Callable[[Claimed, timedelta, Owner | None], Tokens]
 
@@ -131,7 +132,7 @@ class Executor:
         return self._handlers.find(saga) is not None
 
     def start(
-        self, claimed: Claimed, settings: ScheduleSettings, target: HttpTarget | None, on_end: OnEnd
+        self, claimed: Claimed, settings: ScheduleSettings, target: Target | None, on_end: OnEnd
     ) -> None:
         """Start a claimed execution. If it cannot start, it has ended when this returns."""
         asked = settings.timeout
@@ -140,10 +141,13 @@ class Executor:
         if target is None:
             handler = self._handlers.find(claimed.saga_name)
         elif self._deliveries is None:
-            on_end(refused(claimed, "this scheduler calls no HTTP targets"))
+            on_end(refused(claimed, "this scheduler serves no targets"))
             return
         else:
             delivery = self._deliveries(claimed, settings, target)
+            if delivery is None:
+                on_end(refused(claimed, f"this scheduler serves no {target.kind} targets"))
+                return
             handler, on_end = delivery.handler, delivery.with_answer(on_end)
         if handler is None:
             on_end(refused(claimed, no_handler_message(claimed.saga_name, self._handlers.names)))
@@ -179,7 +183,7 @@ class Executor:
         return settings._replace(timeout=self._max_timeout)
 
     async def run(
-        self, claimed: Claimed, settings: ScheduleSettings, target: HttpTarget | None = None
+        self, claimed: Claimed, settings: ScheduleSettings, target: Target | None = None
     ) -> Attempt:
         """Run a claimed execution until its attempt ends.
 
@@ -353,6 +357,7 @@ class Executor:
         running.cancellation.requested = True
         # Without a lease another replica may already run the same execution.
         running.cancellation.closed = stop is Stop.LOST
+        running.cancellation.interrupted = stop in (Stop.LOST, Stop.INTERRUPTED)
         self._watch(running)
         if running.task is None:
             self._abandon(running)

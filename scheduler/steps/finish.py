@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from structlog.typing import FilteringBoundLogger
 
 from tenantcron.actor.attribution import Attribution
+from tenantcron.core.durations import format_duration
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.steps.definitions import DefinitionResult, Readable, UnreadableError
@@ -45,18 +46,18 @@ _AT_ONCE = timedelta(0)
 async def finish_batch(replica: Replica, attempts: Sequence[Attempt]) -> Finished:
     """Write the results of attempts in one transaction."""
     async with replica.database.transaction(by_key=True) as connection:
-        ended, finished = await _finish(connection, replica, attempts)
+        ended, finished = await write_results(connection, replica, attempts)
     replica.counts.note_ended(ended, finished)
     recorded = [result.claimed for result in ended if not finished.is_refused(result.claimed)]
     replica.recent.note_ended(recorded)
-    _report(ended, finished)
+    report_results(ended, finished)
     return finished
 
 
 async def recover_lost(replica: Replica) -> int:
     """End the attempts of workers whose leases have expired, and return their number."""
     try:
-        return await _recover(replica, _finish)
+        return await _recover(replica, write_results)
     except REFUSED:
         return await _recover(replica, _finish_one_by_one)
 
@@ -69,7 +70,7 @@ async def _recover(replica: Replica, finish: _Finish) -> int:
         attempts = [_lost(execution) for execution in expired]
         ended, finished = await finish(connection, replica, attempts)
         # Each replica runs only a few suspects at a time, so notify all of them.
-        await claiming.notify(connection, "recovered")
+        await claiming.notify(connection, claiming.RECOVERED)
     recovered = {result.claimed.lease: result for result in ended}
     for lease in finished.refused:
         del recovered[lease]
@@ -77,13 +78,23 @@ async def _recover(replica: Replica, finish: _Finish) -> int:
         if execution.claimed.lease in recovered:
             _report_loss(execution, recovered[execution.claimed.lease])
     replica.counts.note_ended(ended, finished)
-    replica.counts.leases_recovered += len(recovered)
-    _report(ended, finished)
+    replica.counts.leases_recovered += sum(ended.is_loss for ended in recovered.values())
+    report_results(ended, finished)
     return len(recovered)
 
 
 def _report_loss(expired: Expired, ended: EndedAttempt) -> None:
     claimed = expired.claimed
+    if expired.remote is not None:
+        log.warning(
+            "callback_missing",
+            tenant=claimed.tenant_id,
+            schedule=claimed.schedule_name,
+            execution=str(claimed.id),
+            attempt=claimed.attempt,
+            timed_out=expired.remote.timed_out,
+        )
+        return
     log.warning(
         "worker_lost",
         worker=expired.worker_id,
@@ -96,13 +107,26 @@ def _report_loss(expired: Expired, ended: EndedAttempt) -> None:
 
 
 def _lost(expired: Expired) -> Attempt:
+    claimed, remote = expired.claimed, expired.remote
     outcome = AttemptOutcome.CANCELLED if expired.cancel_requested else AttemptOutcome.LOST
-    return Attempt(expired.claimed, outcome, reason_text(ReasonCode.WORKER_LOST, None))
+    if remote is None:
+        return Attempt(claimed, outcome, reason_text(ReasonCode.WORKER_LOST, None))
+    if remote.timed_out and not expired.cancel_requested:
+        why = f"timed out after {format_duration(remote.timeout)}"
+        return Attempt(claimed, AttemptOutcome.TIMED_OUT, why)
+    silent = ReasonCode.HEARTBEAT_MISSED, format_duration(remote.heartbeat)
+    return Attempt(
+        claimed,
+        outcome,
+        reason_text(*silent),
+        why=silent if outcome is AttemptOutcome.LOST else None,
+    )
 
 
-async def _finish(
+async def write_results(
     connection: AsyncConnection, replica: Replica, attempts: Sequence[Attempt]
 ) -> tuple[list[EndedAttempt], Finished]:
+    """Decide what becomes of the executions, and write that in the caller's transaction."""
     ended = await _decide_all(connection, replica, attempts)
     at = replica.clock()
     if dead := [result for result in ended if result.state is State.DEAD]:
@@ -133,7 +157,7 @@ async def _finish_one_by_one(
     for attempt in attempts:
         try:
             async with connection.begin_nested():
-                ended, finished = await _finish(connection, replica, [attempt])
+                ended, finished = await write_results(connection, replica, [attempt])
         except REFUSED as error:
             execution = str(attempt.claimed.id)
             log.error("result_refused", execution=execution, error=first_line(error.orig))
@@ -194,7 +218,7 @@ def _decide(attempt: Attempt, definition: DefinitionResult, replica: Replica) ->
         return _AttemptDecision(attempt, NextState("DEAD", ReasonCode.UNREADABLE, str(definition)))
     settings = definition.settings
     suspicion = _suspicion(attempt, definition)
-    if attempt.outcome is AttemptOutcome.LOST:
+    if attempt.is_loss:
         state = next_state_after_loss(kills(suspicion), replica.settings.kills_allowed)
     else:
         state = next_state(attempt, settings, replica.random)
@@ -207,7 +231,7 @@ def _decide(attempt: Attempt, definition: DefinitionResult, replica: Replica) ->
 
 def _suspicion(attempt: Attempt, definition: Readable) -> int:
     """Return the number of consecutive losses. A target cannot kill a worker."""
-    is_suspect = attempt.outcome is AttemptOutcome.LOST and definition.target is None
+    is_suspect = attempt.is_loss and definition.target is None
     return attempt.claimed.suspicion + 1 if is_suspect else 0
 
 
@@ -223,6 +247,7 @@ def _ended(decision: _AttemptDecision, state: NextState) -> EndedAttempt:
         error=attempt.error,
         auto_pause_after=decision.auto_pause_after,
         suspicion=decision.suspicion,
+        is_loss=attempt.is_loss,
     )
     return _with_output(ended, attempt)
 
@@ -242,7 +267,8 @@ _LINES = {
 _STALE = _Line("stale_result_refused", logging.WARNING)
 
 
-def _report(ended: Sequence[EndedAttempt], finished: Finished) -> None:
+def report_results(ended: Sequence[EndedAttempt], finished: Finished) -> None:
+    """Log the results."""
     logger = log.bind()
     for result in map(finished.as_written, ended) if finished.cancelled else ended:
         line = _STALE if finished.is_refused(result.claimed) else _LINES[result.state]

@@ -24,7 +24,7 @@ from tenantcron.store.connection.handler_transactions import (
 from tenantcron.store.schema.handler_roles import HandlerRoleError, Login
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.execution import AsyncTransaction, Transaction
-from tenantcron.targets.isolation.orders import Ask, Portable
+from tenantcron.targets.python.isolation.orders import Ask, Portable
 
 # Modules that a process needs for its first transaction; the fork server preloads them.
 WARM: Final = (__name__, "psycopg", "sqlalchemy.dialects.postgresql.psycopg")

@@ -57,7 +57,12 @@ def authorisation_request(
 
 
 def _filled(payload: JsonObject, claimed: Claimed) -> JsonObject:
-    """Return a copy of the payload for each attempt, with its placeholders filled."""
+    """Return a copy of the payload for each attempt, with its placeholders filled.
+
+    The payload of a task is data of its client: it has no placeholders, and no other owner.
+    """
+    if claimed.is_task:
+        return payload
     if not payload:
         return {}
     values = {

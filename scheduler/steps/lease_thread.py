@@ -21,8 +21,9 @@ import structlog
 from sqlalchemy.exc import DBAPIError
 
 from tenantcron.core.durations import format_duration
+from tenantcron.core.wake_signal import WakeSignal
 from tenantcron.scheduler.replica.exits import Exit
-from tenantcron.scheduler.replica.polling_loops import WakeSignal, run_loop
+from tenantcron.scheduler.replica.polling_loops import run_loop
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.replica.watchdog import CHECK_INTERVAL, LoopBlock, Watchdog
 from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome

@@ -19,14 +19,14 @@ from typing import Final
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tenantcron.core.requirements import requirement
-from tenantcron.scheduler.inspect.schedule_status import alive, without_runner
+from tenantcron.core.requirements import limited_host, requirement
+from tenantcron.scheduler.inspect.start_conditions import alive, without_runner
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps.claim import report_skipped
 from tenantcron.store.connection import times
 from tenantcron.store.rows import workers
 from tenantcron.store.rows.workers import WorkerRow
-from tenantcron.store.steps import requirements
+from tenantcron.store.steps import rate_limits, requirements
 
 log = structlog.get_logger(__name__)
 
@@ -52,6 +52,7 @@ class RunnerWatch:
         await self._declare_in_time()
         await self._warn_once()
         pending = await requirements.glance_at_pending(self._replica.database)
+        await self._end_rate_limited(pending)
         if not all(map(self._replica.capabilities.cover, pending)):
             await self._end_without_runner(pending)
         # The first refresh may still be in progress.
@@ -90,13 +91,41 @@ class RunnerWatch:
     async def _end_without_runner(self, pending: Collection[str]) -> None:
         replica = self._replica
         async with replica.database.transaction() as connection:
-            missing = without_runner(pending, await self._alive(connection))
+            live = await self._alive(connection)
+            missing = without_runner(pending, live)
             if not missing:
                 return
+            lifted = _without_limit(missing, live)
+            if lifted:
+                await rate_limits.lift(connection, lifted)
+            missing = [required for required in missing if required not in lifted]
             ended = await requirements.end_without_runner(connection, missing, replica.clock())
+        if lifted:
+            log.info("rate_limits_lifted", requires=lifted)
+        replica.counts.note_unstarted(Counter((row.state, row.reason_code) for row in ended))
+        report_skipped(ended)
+
+    async def _end_rate_limited(self, pending: Collection[str]) -> None:
+        """End executions that have waited too long for the rate limit of their host."""
+        replica = self._replica
+        limited = [required for required in pending if required in replica.capabilities.limited]
+        if not limited:
+            return
+        async with replica.database.transaction(by_key=True) as connection:
+            ended = await rate_limits.end_late(connection, limited, replica.clock())
         replica.counts.note_unstarted(Counter((row.state, row.reason_code) for row in ended))
         report_skipped(ended)
 
     async def _alive(self, connection: AsyncConnection) -> tuple[WorkerRow, ...]:
         now = await times.moment(connection, self._replica.clock())
         return alive(await workers.list_all(connection), now, self._replica.settings.lease)
+
+
+def _without_limit(missing: Collection[str], live: Collection[WorkerRow]) -> list[str]:
+    """Return the requirements of hosts whose rate limit no live replica has any more.
+
+    Their executions are claimed like all others of that kind.
+    """
+    kinds = {required: limited[0] for required in missing if (limited := limited_host(required))}
+    unserved = set(without_runner(set(kinds.values()), live))
+    return [required for required, kind in kinds.items() if kind not in unserved]

@@ -12,11 +12,15 @@ A renewal checks the same again in the statement that mints, so a lease that is 
 mints nothing. The new token repeats the claims of the old one. A renewal extends only the lifetime,
 at most until a minute after the deadline of the attempt.
 
-Public keys are cached for a few seconds, so a retired key still verifies for that long.
+Public keys are cached for a few seconds, so a retired key still verifies for that long. The
+content of recently verified tokens is cached for as long as the keys stay the same: a worker sends
+the same token with every heartbeat, and a signature costs more than the rest of the check.
 """
 
 import hmac
+from collections import OrderedDict
 from dataclasses import dataclass
+from hashlib import sha256
 from time import monotonic
 from typing import Final
 from uuid import UUID
@@ -26,6 +30,7 @@ from tenantcron.actor.key_sets import FixedKeys
 from tenantcron.actor.verification import Proof, key_id, verify_own
 from tenantcron.core.clock import Clock, database_clock
 from tenantcron.core.settings import Settings
+from tenantcron.core.values import JsonObject
 from tenantcron.scheduler.tokens.signing_keys import Signer, SigningKeys
 from tenantcron.store.rows.api_usage import ApiUsage
 from tenantcron.store.steps import minting
@@ -34,6 +39,8 @@ from tenantcron.store.steps.claiming import Lease
 # Seconds for which public keys are cached, and the minimum between fetches for unknown keys.
 _KEPT_FOR: Final = 5.0
 _AT_MOST_EVERY: Final = 1.0
+# How many verified tokens are cached, the most recent ones; about a kilobyte each.
+_TOKENS_KEPT: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +72,24 @@ class LiveTokens:
         self._settings = settings
         self._clock = clock
         self._signer = Signer(keys)
-        self._trusted = FixedKeys({"keys": []})
+        self._key_set: JsonObject = {"keys": []}
+        self._trusted = FixedKeys(self._key_set)
         self._trusted_at = float("-inf")
+        # By the digest of the token.
+        self._verified: OrderedDict[bytes, Proof] = OrderedDict()
 
     async def verified(self, token: str) -> Proof:
         """Verify a token as of when it was issued; raise InvalidTokenError if it is invalid."""
-        return verify_own(token, await self._keys_for(key_id(token)), self._settings.issuer)
+        keys = await self._keys_for(key_id(token))
+        digest = sha256(token.encode()).digest()
+        proof = self._verified.get(digest)
+        if proof is None:
+            proof = self._verified[digest] = verify_own(token, keys, self._settings.issuer)
+            if len(self._verified) > _TOKENS_KEPT:
+                self._verified.popitem(last=False)
+        else:
+            self._verified.move_to_end(digest)
+        return proof
 
     async def check(self, proof: Proof, caller: str | None = None) -> TokenCheck:
         """Check whether a token is active now; count the request if a caller is given."""
@@ -119,9 +138,14 @@ class LiveTokens:
         age = monotonic() - self._trusted_at
         is_known = kid is not None and self._trusted.find(kid) is not None
         if age >= (_KEPT_FOR if is_known else _AT_MOST_EVERY):
-            self._trusted = FixedKeys(await self._keys.key_set())
+            self._trust(await self._keys.key_set())
             self._trusted_at = monotonic()
         return self._trusted
+
+    def _trust(self, key_set: JsonObject) -> None:
+        if key_set != self._key_set:
+            self._key_set, self._trusted = key_set, FixedKeys(key_set)
+            self._verified.clear()
 
 
 def _names(proof: Proof, lease_token: UUID) -> bool:

@@ -55,7 +55,8 @@ from tenantcron.actor.keys import (
 )
 from tenantcron.actor.sealing import seal, unseal
 from tenantcron.core.clock import Clock, database_clock
-from tenantcron.core.errors import TenantcronError
+from tenantcron.core.errors import DeclinedError, TenantcronError
+from tenantcron.core.key_leads import LEAD
 from tenantcron.core.master_keys import MasterKey
 from tenantcron.core.values import JsonObject
 from tenantcron.scheduler.tokens.key_material import KeyMaterial
@@ -64,12 +65,11 @@ from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import audit_records, signing_keys
 from tenantcron.store.rows.signing_keys import KeyRow
 
-LEAD: Final = timedelta(minutes=15)
 # The longest timeout (a day), a minute, the longest leeway, and a margin for clock skew.
 RETIRING: Final = timedelta(hours=25)
 
 
-class SigningKeyError(TenantcronError):
+class SigningKeyError(DeclinedError):
     """No key can sign, or the requested change of a key is not possible."""
 
 

@@ -15,7 +15,7 @@ combined into the next query. Plain handlers call from their thread and wait for
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -29,6 +29,7 @@ from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import scheduler_actor
 from tenantcron.core.auth import LONGEST_AUDIENCE
 from tenantcron.core.clock import Clock, database_clock
+from tenantcron.core.combining import Combiner
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import Owner
 from tenantcron.core.settings import Settings
@@ -37,7 +38,7 @@ from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.errors import DatabaseError
 from tenantcron.store.rows.tenants import TenantStatus
 from tenantcron.store.steps import minting
-from tenantcron.store.steps.claiming import Claimed, Lease
+from tenantcron.store.steps.claiming import Claimed
 from tenantcron.store.steps.minting import Permit
 from tenantcron.targets.tokens import TokenError
 
@@ -86,6 +87,15 @@ class TokenRequest(NamedTuple):
     timeout: timedelta
     owner: Owner | None
     audience: str
+    # None: the lifetime in the settings.
+    lifetime: timedelta | None = None
+
+
+class CallbackToken(NamedTuple):
+    """A token for reports on an attempt, and the digest of the attempt's lease in it."""
+
+    token: str
+    lease: str
 
 
 class Minter:
@@ -105,7 +115,7 @@ class Minter:
         self._clock = clock
         self._roles = roles
         self._identity = scheduler_actor(settings.service).id
-        self._permits = _Permits(self._ask)
+        self._permits = Combiner(self._ask, _AT_A_TIME)
         self._signer: Signer | None = None
 
     def __call__(
@@ -113,6 +123,22 @@ class Minter:
     ) -> "ExecutionTokens":
         """Return the token source of one execution, without a query."""
         return ExecutionTokens(self, claimed, timeout, owner)
+
+    async def mint_callback(
+        self, claimed: Claimed, timeout: timedelta, owner: Owner | None
+    ) -> CallbackToken:
+        """Mint the token with which a remote worker reports on its attempt.
+
+        It is valid until the deadline of the attempt. The lease ends it earlier, with the attempt.
+        """
+        from tenantcron.actor.execution_tokens import (  # noqa: PLC0415 -- see `_signing`
+            CALLBACKS,
+            SLACK,
+            lease_digest,
+        )
+
+        request = TokenRequest(claimed, timeout, owner, CALLBACKS, timeout + SLACK)
+        return CallbackToken(await self.mint(request), lease_digest(*claimed.lease))
 
     async def mint(self, request: TokenRequest) -> str:
         """Mint a new token."""
@@ -139,7 +165,7 @@ class Minter:
     async def _mint(self, request: TokenRequest) -> str:
         _check_audience(request.audience)
         try:
-            permit = await self._permits.of(request.claimed)
+            permit = await self._permits(request.claimed)
             return await self._signed(_granted(permit, request.claimed, self._identity), request)
         except (DatabaseError, SQLAlchemyError) as error:
             text = f"no token: the database is not available: {first_line(error)}"
@@ -147,12 +173,14 @@ class Minter:
         except TenantcronError as error:
             raise _RefusedError(MintFailure.KEY, f"no token: {error}") from error
 
-    async def _ask(self, asked: Sequence[Claimed]) -> dict[Lease, Permit]:
+    async def _ask(self, asked: Sequence[Claimed]) -> list[Permit | None]:
+        """Return the permits of executions; None for one that does not hold its lease."""
+        leases = [claimed.lease for claimed in asked]
         async with self._database.transaction() as connection:
-            leases = [claimed.lease for claimed in asked]
-            return await minting.permits(
+            permits = await minting.permits(
                 connection, leases, identity=self._identity, at=self._clock()
             )
+        return [permits.get(lease) for lease in leases]
 
     async def _signed(self, permit: Permit, request: TokenRequest) -> str:
         from tenantcron.actor.execution_tokens import (  # noqa: PLC0415 -- see `_signing`
@@ -172,7 +200,7 @@ class Minter:
             lease=lease_digest(*request.claimed.lease),
             now=permit.now,
             deadline=request.claimed.started_at + request.timeout,
-            lifetime=self._settings.token_lifetime,
+            lifetime=request.lifetime or self._settings.token_lifetime,
             owner=request.owner,
             roles=self._roles,
         )
@@ -188,47 +216,6 @@ class Minter:
             keys = signing_keys.SigningKeys(self._database, material, who, self._clock)
             self._signer = signing_keys.Signer(keys)
         return self._signer
-
-
-class _Permits:
-    """Combines requests: each query covers all requests that arrived before it."""
-
-    def __init__(self, ask: Callable[[Sequence[Claimed]], Awaitable[dict[Lease, Permit]]]) -> None:
-        self._ask = ask
-        self._waiting: list[tuple[Claimed, asyncio.Future[Permit | None]]] = []
-        self._asking: asyncio.Task[None] | None = None
-
-    async def of(self, claimed: Claimed) -> Permit | None:
-        """Return the permit of an execution; None if it does not hold its lease."""
-        answer: asyncio.Future[Permit | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((claimed, answer))
-        if self._asking is None:
-            self._asking = asyncio.create_task(self._ask_for_all())
-        return await answer
-
-    async def _ask_for_all(self) -> None:
-        try:
-            while self._waiting:
-                now, self._waiting = self._waiting[:_AT_A_TIME], self._waiting[_AT_A_TIME:]
-                await self._answer(now)
-        finally:
-            self._asking = None
-
-    async def _answer(
-        self, waiting: Sequence[tuple[Claimed, "asyncio.Future[Permit | None]"]]
-    ) -> None:
-        # A future that is done belongs to a cancelled request.
-        asked = [claimed for claimed, answer in waiting if not answer.done()]
-        try:
-            permits = await self._ask(asked)
-        except Exception as error:  # noqa: BLE001 -- every waiting request receives it
-            for _, answer in waiting:
-                if not answer.done():
-                    answer.set_exception(error)
-            return
-        for claimed, answer in waiting:
-            if not answer.done():
-                answer.set_result(permits.get(claimed.lease))
 
 
 class ExecutionTokens:

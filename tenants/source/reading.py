@@ -23,7 +23,7 @@ from typing import Final, Protocol
 
 from sqlalchemy.exc import DBAPIError
 
-from tenantcron.core.errors import TenantcronError, UsageError
+from tenantcron.core.errors import DeclinedError, UsageError
 from tenantcron.core.plugins import load_plugin
 from tenantcron.core.words import shortened
 from tenantcron.store.connection.driver_errors import first_line
@@ -53,7 +53,7 @@ _QUERY: Final = re.compile(r"\s*(?:SELECT|WITH|VALUES|TABLE)\b", re.IGNORECASE)
 SourceFunction = Callable[[], Iterable[object] | Awaitable[Iterable[object]]]
 
 
-class SourceError(TenantcronError):
+class SourceError(DeclinedError):
     """The tenant source cannot be read; nothing was changed."""
 
     def __init__(self, source: str, why: str) -> None:

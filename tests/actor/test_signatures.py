@@ -31,7 +31,7 @@ REQUEST = SignedRequest(
     body=b'{"tenant":"acme"}',
 )
 HEADERS = {"Idempotency-Key": KEY, **REQUEST.headers(SECRET)}
-PAGE = Path(__file__).parents[2] / "docs" / "targets.md"
+PAGE = Path(__file__).parents[2] / "docs" / "targets-http.md"
 
 
 @dataclass(frozen=True)

@@ -139,8 +139,8 @@ def test_the_verifier_constructs_one_in_one_place_after_the_signature() -> None:
     ]
     assert builder == "_proof"
     assert source.count("_proof(") == 2
-    assert "proof = _proof(payload)" in source
-    assert "payload = self._payload(token, self._key(token))" in source
+    signed = source.partition("def _signed(")[2].partition("\ndef ")[0]
+    assert signed.index("payload = _payload(token,") < signed.index("_proof(payload)")
 
 
 def shipped() -> list[Path]:

@@ -1,8 +1,9 @@
-"""Which secrets a tenant may sign with."""
+"""Which secrets a tenant may use."""
 
 import pytest
 
-from tenantcron.core.secret_refs import SecretRef, may_use, of_tenant
+from tenantcron.core.allowed_names import of_tenant
+from tenantcron.core.secret_refs import SecretRef, may_use
 
 ENTRIES = of_tenant(("env:BILLING_HMAC", "env:GRID_*", "file:/run/secrets/{tenant}/*"), "acme")
 

@@ -45,7 +45,7 @@ def test_the_password_is_not_in_the_repr() -> None:
     ("text", "expected"),
     [
         ('[settings]\ndatabse_url = "x"', "unknown setting 'databse_url': did you mean database_"),
-        ('[settings]\ncolour = "x"', "there are database_url, database_timeout"),
+        ('[settings]\ncolour = "x"', "there are database_url, embedded_linger"),
         ("[settings]\nservice = 5", "settings.service must be text$"),
         ("[settings]\nlease = 60", 'settings.lease must be text, such as "90s"'),
         ("[settings]\nmax_concurrent = true", "settings.max_concurrent must be a whole number"),

@@ -53,18 +53,16 @@ async def test_a_pause_can_be_changed_and_lifted_and_every_step_is_recorded(
     set_cursor(database_url, consecutive_failures=9)
     async with database.transaction() as connection:
         await audit_records.act(connection, DEPLOYER)
-        first = await schedule_cursors.pause(
-            connection, schedule_id, by="maria", reason="down", until=None, at=MONDAY
+        (first,) = await schedule_cursors.pause(
+            connection, [schedule_id], by="maria", reason="down", until=None, at=MONDAY
         )
-        again = await schedule_cursors.pause(
-            connection, schedule_id, by="ada", reason="still down", until=until, at=TUESDAY
+        (again,) = await schedule_cursors.pause(
+            connection, [schedule_id], by="ada", reason="still down", until=until, at=TUESDAY
         )
-        resumed = await schedule_cursors.resume(connection, schedule_id)
-        assert await schedule_cursors.resume(connection, schedule_id) is None
+        (resumed,) = await schedule_cursors.resume(connection, [schedule_id])
+        assert await schedule_cursors.resume(connection, [schedule_id]) == []
 
-    assert first is not None
     assert (first.paused_at, first.paused_by, first.paused_until) == (MONDAY, "maria", None)
-    assert again is not None
     assert (again.paused_at, again.paused_by) == (MONDAY, "ada"), "the pause continues"
     assert (again.paused_reason, again.paused_until) == ("still down", FRIDAY)
     assert resumed == nightly, "the next occurrence is unchanged"
@@ -78,12 +76,11 @@ async def test_a_pause_after_an_expired_one_is_a_new_pause(
     words = {"by": "maria", "reason": "down"}
     async with database.transaction() as connection:
         schedule_id = nightly.schedule_id
-        await schedule_cursors.pause(connection, schedule_id, **words, until=TUESDAY, at=MONDAY)
-        again = await schedule_cursors.pause(
-            connection, schedule_id, **words, until=None, at=FRIDAY
+        await schedule_cursors.pause(connection, [schedule_id], **words, until=TUESDAY, at=MONDAY)
+        (again,) = await schedule_cursors.pause(
+            connection, [schedule_id], **words, until=None, at=FRIDAY
         )
 
-    assert again is not None
     assert (again.paused_at, again.paused_until) == (FRIDAY, None)
 
 
@@ -95,7 +92,7 @@ async def test_without_a_moment_a_pause_begins_by_the_databases_clock(
     async with database.transaction() as connection:
         await schedule_cursors.pause(
             connection,
-            cursor(database_url)["schedule_id"],
+            [cursor(database_url)["schedule_id"]],
             by="maria",
             reason="down",
             until=None,
@@ -108,6 +105,6 @@ async def test_without_a_moment_a_pause_begins_by_the_databases_clock(
 async def test_a_missing_schedule_cannot_be_paused(database: Database) -> None:
     async with database.transaction() as connection:
         paused = await schedule_cursors.pause(
-            connection, UUID(int=7), by="maria", reason="down", until=None, at=None
+            connection, [UUID(int=7)], by="maria", reason="down", until=None, at=None
         )
-    assert paused is None
+    assert paused == []

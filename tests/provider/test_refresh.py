@@ -469,7 +469,8 @@ async def test_a_large_fleet_is_synced_in_batches_on_replaced_connections(
         done = await refresh(database, PROVIDER)
 
     assert done == Refreshed(tenants=count)
-    assert len(made) == 4, "every look but the first on another connection"
+    # The two last looks replace nothing, so the second may have the connection of the first.
+    assert len(made) in (3, 4), "every batch but the first on another connection"
     begun = sum(statement.startswith("BEGIN") for statement in sent)
     assert begun == 5, "three batches, and a last look of each of the two that are under way"
     assert len(sent) < 5 * 8

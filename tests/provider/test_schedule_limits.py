@@ -9,7 +9,7 @@ from sqlalchemy.exc import OperationalError, ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from support.fleet import DEPLOYER, Fleet, numbered
 
-from tenantcron.core.names import TenantId
+from tenantcron.core.names import TenantId, tenant_id
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.provider.protocol import ProvidedTenant, ScheduleProvider
 from tenantcron.provider.refresh import refresh
@@ -19,7 +19,7 @@ from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.errors import DatabaseAwayError
 from tenantcron.store.rows.tenants import Scope, Synced, TenantLimits
-from tenantcron.tenants.registry import Registry, tenant_id
+from tenantcron.tenants.registry import Registry
 
 BOUNDS = Bounds(timedelta(minutes=15), 4)
 

@@ -50,6 +50,20 @@ async def test_a_cap_in_the_database_replaces_the_one_of_the_policy(fleet: Fleet
     assert codes(refused) == ["TC302"]
 
 
+async def test_a_quota_of_an_operator_applies_to_what_was_applied_before(fleet: Fleet) -> None:
+    fleet.write("acme", numbered(2, "every: 1d, owner: 'user:ada'"))
+    await fleet.apply()
+    assert codes((await fleet.prepared())[0]) == []
+
+    async with fleet.database.transaction() as connection:
+        await tenants.set_limits(
+            connection, TenantId("acme"), {"quotas": {"schedules_per_owner": 1}}
+        )
+
+    (refused,) = await fleet.prepared()
+    assert codes(refused) == ["TC309"]
+
+
 async def set_cap(fleet: Fleet, tenant: str, cap: int) -> None:
     async with fleet.database.transaction() as connection:
         await tenants.set_limits(connection, TenantId(tenant), {"max_schedules": cap})

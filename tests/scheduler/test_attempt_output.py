@@ -16,8 +16,9 @@ from support.scheduling import Scheduling
 from tenantcron.core.standard_logging import route_standard_logging
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.targets.execution import Execution
+from tenantcron.targets.handlers import HandlerFunction
 from tenantcron.targets.output import keep_line
-from tenantcron.targets.registry import HandlerFunction, Handlers
+from tenantcron.targets.python.registry import Handlers
 from tenantcron.targets.signals import Retry
 
 HANDLERS = """

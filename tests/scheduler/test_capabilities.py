@@ -10,13 +10,11 @@ from support.scraping import read
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.requirements import covers, requirement, target_kind
+from tenantcron.core.schedule_refs import schedule_ref
 from tenantcron.scheduler.inspect.cluster_status import read_cluster_status
 from tenantcron.scheduler.inspect.health import examine
-from tenantcron.scheduler.inspect.schedule_status import (
-    read_schedule_status,
-    schedule_ref,
-    without_runner,
-)
+from tenantcron.scheduler.inspect.schedule_status import read_schedule_status
+from tenantcron.scheduler.inspect.start_conditions import without_runner
 from tenantcron.scheduler.inspect.why import explain
 from tenantcron.scheduler.metrics import prometheus
 from tenantcron.scheduler.replica.shared_state import Replica

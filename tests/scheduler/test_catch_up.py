@@ -78,6 +78,9 @@ async def test_after_a_day_thousands_of_schedules_start_once_within_the_limits(
 ) -> None:
     await scheduling.limit(100, per_tenant=1000)
     await scheduling.schedules(5000)
+    await scheduling.execute(
+        """UPDATE tenantcron.tenant SET quotas = '{"starts_per_minute": 5000}'"""
+    )
     scheduling.clock.advance(hours=24, minutes=10)
     await scheduling.fire()
 

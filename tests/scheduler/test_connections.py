@@ -23,7 +23,8 @@ from tenantcron.store.connection.handler_transactions import HandlerTransactions
 from tenantcron.store.connection.scripts import for_schema, run_script
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, SourceLocation
+from tenantcron.targets.handlers import Handler, HandlerFunction, SourceLocation
+from tenantcron.targets.python.registry import Handlers
 from tenantcron.targets.signals import Cancelled
 
 TENANTS = ("acme", "night-owl")

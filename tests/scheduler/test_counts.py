@@ -10,20 +10,23 @@ from support.attempts import SETTINGS
 from support.handlers import NoDatabase, handler
 from support.leases import keep_up
 from support.replicas import Works, made, until
-from support.scheduling import Scheduling
+from support.scheduling import NOON, Scheduling
 
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.scheduler.metrics.counts import DURATIONS, DurationHistogram
+from tenantcron.scheduler.replica.maintenance_loops import MaintenanceLoops, quietest_hour
 from tenantcron.scheduler.replica.replica_loops import ReplicaRun
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.scheduler.steps.finish import finish_batch, recover_lost
 from tenantcron.schedules.execution_reasons import ReasonCode
+from tenantcron.store.rows import workers
 from tenantcron.store.rows.executions import State
+from tenantcron.store.rows.workers import WorkerReport
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.registry import Handlers
+from tenantcron.targets.python.registry import Handlers
 
 
 def test_a_value_counts_in_its_bucket_and_all_larger_ones() -> None:
@@ -219,6 +222,61 @@ async def test_a_scheduler_is_ready_from_its_start_to_its_stop(
         run.stop()
         assert not run.is_ready
         await running
+
+
+async def test_sagas_are_counted_up_to_a_bound_and_the_others_together(
+    scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenantcron.scheduler.metrics.counts.MOST_SAGAS", 1)
+    replica = scheduling.replica()
+    await scheduling.waiting(2, saga_name="invoice", scheduled_for=NOON - timedelta(seconds=7))
+    invoices = await scheduling.claim_all(replica)
+    await scheduling.waiting(1, saga_name="mail")
+    mails = await scheduling.claim_all(replica)
+    attempts = [Attempt(claimed, AttemptOutcome.SUCCEEDED, None) for claimed in invoices + mails]
+    await finish_batch(replica, attempts)
+
+    sagas = replica.counts.sagas
+    assert sagas.ended == {
+        ("invoice", State.SUCCEEDED): 2,
+        ("other", State.SUCCEEDED): 1,
+    }
+    assert dict(sagas.delays["invoice"].cumulative())[10.0] == 2
+    assert dict(sagas.delays["invoice"].cumulative())[5.0] == 0
+    assert dict(sagas.delays["other"].cumulative())[0.1] == 1
+
+
+async def test_retries_are_counted_by_the_number_of_the_next_attempt(
+    scheduling: Scheduling,
+) -> None:
+    replica = scheduling.replica()
+    await scheduling.waiting(1)
+    for _ in range(2):
+        (claimed,) = await scheduling.claim_all(replica)
+        await finish_batch(replica, [Attempt(claimed, AttemptOutcome.FAILED, "no")])
+        scheduling.clock.advance(hours=1)
+    assert replica.counts.retries == {2: 1, 3: 1}
+
+
+def test_the_audit_runs_past_the_quietest_hour_of_the_next_day() -> None:
+    busy = dict.fromkeys(range(24), 5)
+    at_noon = quietest_hour(NOON, busy | {3: 1, 14: 2})
+    assert at_noon == NOON + timedelta(hours=15, minutes=17)
+    assert quietest_hour(NOON, {}) == NOON + timedelta(hours=1, minutes=17)
+
+
+async def test_only_the_oldest_replica_audits(scheduling: Scheduling) -> None:
+    settings = replace(scheduling.settings, metrics_audit_interval=timedelta(minutes=1))
+    loops = []
+    for name in ("first", "second"):
+        report = WorkerReport(id=name, service="scheduler", running=0, abandoned=0, draining=False)
+        async with scheduling.database.transaction() as connection:
+            await workers.report(connection, report, None)
+        replica = replace(scheduling.replica(name), settings=settings)
+        loops.append((replica, MaintenanceLoops(replica)))
+    for _, loop in loops:
+        await loop.audit()
+    assert [replica.counts.audited is not None for replica, _ in loops] == [True, False]
 
 
 @pytest.mark.parametrize("interval", [None, timedelta(minutes=1)])

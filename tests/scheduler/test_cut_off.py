@@ -16,7 +16,7 @@ from tenantcron.scheduler.steps.attempts import AttemptOutcome
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.scheduler.steps.leases import LeaseWatch
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.registry import Handlers
+from tenantcron.targets.python.registry import Handlers
 
 LEASE = timedelta(seconds=60)
 

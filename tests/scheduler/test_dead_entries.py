@@ -20,7 +20,7 @@ from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.steps.claim import claim_batch
 from tenantcron.scheduler.steps.finish import finish_batch
 from tenantcron.store.connection.engine import open_database
-from tenantcron.store.steps.claiming import REASON_CODES
+from tenantcron.store.steps.claiming import CLAIM_CONSTANTS
 from tenantcron.store.steps.statements import statement
 
 
@@ -63,9 +63,7 @@ async def test_a_claim_does_not_read_entries_of_ended_executions_before_a_vacuum
     await alone.waiting(1000, start_deadline=None)
     given: dict[str, object] = {
         "at": alone.clock.now, "after": "", "worker_id": "one", "batch": 20, "pairs": 502,
-        "lease": timedelta(seconds=60), "most": 1000, "together": 8, "alone": 2,
-        "requires": ["saga:work"], "hungry": timedelta(seconds=6), "kept": 4,
-        **REASON_CODES,
+        "lease": timedelta(seconds=60), "requires": ["saga:work"], **CLAIM_CONSTANTS,
     }  # fmt: skip
     replica, read = alone.replica(), []
     for _ in range(30):

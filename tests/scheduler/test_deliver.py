@@ -19,9 +19,10 @@ from support.services import Service, answering, forever, service
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor, ActorType
 from tenantcron.core.auth import TokenAuth
+from tenantcron.core.schedule_refs import ScheduleRef
+from tenantcron.core.targets import HttpTarget
 from tenantcron.core.values import JsonValue
 from tenantcron.manifests.policy import Policy, default_policy
-from tenantcron.scheduler.inspect.schedule_status import ScheduleRef
 from tenantcron.scheduler.operate.operator import Operator
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome, Stop
@@ -29,11 +30,11 @@ from tenantcron.scheduler.steps.deliver import Deliveries, begun_in, idempotency
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.scheduler.steps.idempotency_retention import DEFAULT_RETENTION, Retention
 from tenantcron.schedules.settings import ScheduleSettings
-from tenantcron.schedules.targets import HttpTarget
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.execution import AsyncTransaction, Transaction
-from tenantcron.targets.http import HttpClient
-from tenantcron.targets.registry import Handlers
+from tenantcron.targets.http.client import HttpClient
+from tenantcron.targets.http.runner import HttpRunner
+from tenantcron.targets.python.registry import Handlers
 from tenantcron.targets.responses import ServiceResponse
 
 NIGHTLY = ScheduleRef("acme", "nightly")  # type: ignore[arg-type] # a test's own id
@@ -69,7 +70,7 @@ class Calls:
 
     def __init__(self, target: Service, clock: HandClock | None = None) -> None:
         self.caller = HttpClient(policy_for(target).egress)
-        deliveries = Deliveries(self.caller, policy_for(target), just_begun)
+        deliveries = Deliveries({"http": HttpRunner(self.caller)}, policy_for(target), just_begun)
         self.executor = Executor(
             Handlers.of([]), lambda _: NoDatabase(), deliveries=deliveries, call_later=clock
         )
@@ -142,7 +143,7 @@ class TestAttempts:
         executor = Executor(
             Handlers.of([]),
             lambda _: NoDatabase(),
-            deliveries=Deliveries(caller, policy, just_begun),
+            deliveries=Deliveries({"http": HttpRunner(caller)}, policy, just_begun),
         )
         url = f"http://billing.test:{target.port}/"
         settings = SETTINGS._replace(timeout=timedelta(seconds=0.2))
@@ -167,7 +168,7 @@ class TestAttempts:
 
     async def test_by_default_no_destination_is_allowed(self, target: Service) -> None:
         policy = default_policy()
-        deliveries = Deliveries(HttpClient(policy.egress), policy, just_begun)
+        deliveries = Deliveries({"http": HttpRunner(HttpClient(policy.egress))}, policy, just_begun)
         executor = Executor(Handlers.of([]), lambda _: NoDatabase(), deliveries=deliveries)
         target_of = HttpTarget(target.url, "POST", {})
         attempt = await executor.run(claimed(), SETTINGS, target_of)
@@ -180,7 +181,7 @@ class TestAttempts:
     ) -> None:
         policy = policy_for(target)._replace(allowed_audiences=("billing",))
         caller, tokens = HttpClient(policy.egress), FixedTokens()
-        deliveries = Deliveries(caller, policy, just_begun, lambda *_: tokens)
+        deliveries = Deliveries({"http": HttpRunner(caller)}, policy, just_begun, lambda *_: tokens)
         executor = Executor(Handlers.of([]), lambda _: NoDatabase(), deliveries=deliveries)
         ends = [
             await executor.run(
@@ -211,7 +212,7 @@ class Deliverer:
         self.executor = Executor(
             Handlers.of([]),
             lambda _: NoDatabase(),
-            deliveries=Deliveries(self.caller, policy, begun),
+            deliveries=Deliveries({"http": HttpRunner(self.caller)}, policy, begun),
         )
         self.definition: JsonValue = {
             "http": {

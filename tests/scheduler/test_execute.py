@@ -29,13 +29,14 @@ from support.handlers import (
 
 from tenantcron.actor.context import current_actor, current_correlation_id
 from tenantcron.actor.model import Actor, scheduler_actor
+from tenantcron.core.targets import HttpTarget
 from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.steps.execute import Executor
-from tenantcron.schedules.targets import HttpTarget
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets import calls
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.registry import HandlerFunction, Handlers
+from tenantcron.targets.handlers import HandlerFunction
+from tenantcron.targets.python.registry import Handlers
 from tenantcron.targets.signals import Cancelled, Fail, Retry
 
 # How a handler ends
@@ -155,7 +156,7 @@ async def test_an_http_target_without_deliveries_fails_permanently() -> None:
     attempt = await runs(doing_nothing).executor.run(claimed(), SETTINGS, target)
 
     assert (attempt.outcome, attempt.final) == (AttemptOutcome.FAILED, True)
-    assert attempt.error == "this scheduler calls no HTTP targets"
+    assert attempt.error == "this scheduler serves no targets"
 
 
 async def test_an_unknown_placeholder_fails_permanently() -> None:

@@ -14,7 +14,7 @@ HANDLERS = '''
 """Handlers that leave a line for each call."""
 from pathlib import Path
 from tenantcron.scheduler.replica import polling_loops
-from tenantcron.targets.registry import saga
+from tenantcron.targets.python.registry import saga
 
 polling_loops.LONGEST_SLEEP = 0.2
 

@@ -206,6 +206,7 @@ async def test_a_change_of_a_schedule_by_a_handler_is_attributed_to_it(
     )
     await sessions.admin(f"GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA tenantcron TO {role}")
     await sessions.admin(f"GRANT SELECT, UPDATE ON tenantcron.tenant TO {role}")
+    await sessions.admin(f"GRANT INSERT ON tenantcron.schedule_change TO {role}")
     insert = (
         "INSERT INTO tenant_schedule (id, schedule_name, saga_name, cron_expr, timezone,"
         " manifest_version_id, definition, created_at, updated_at)"

@@ -106,6 +106,12 @@ async def _no_next_month(scheduling: Scheduling) -> None:
     await scheduling.execute("DROP TABLE tenantcron.execution_past_2027_01")
 
 
+async def _always_skipped(scheduling: Scheduling) -> None:
+    for ago in range(5):
+        at = scheduling.clock.now - timedelta(hours=ago + 1)
+        await scheduling.waiting(1, state="SKIPPED", reason_code="tenant_limit", scheduled_for=at)
+
+
 async def _long_wait(scheduling: Scheduling) -> None:
     await scheduling.waiting(2)
     scheduling.clock.advance(minutes=5, seconds=1)
@@ -141,7 +147,37 @@ async def _webhook_behind(scheduling: Scheduling) -> None:
     scheduling.clock.advance(seconds=1)
 
 
+BUS = (
+    "INSERT INTO tenantcron.event_bus (name, declared_at, seen_at, last_published, due_at"
+    ", dropped, dropped_at) VALUES ('nats/EVENTS', :now, :now, 3, :now, :dropped, :dropped_at)"
+)
+
+
+async def bus(scheduling: Scheduling, **columns: object) -> None:
+    values = {"dropped": 0, "dropped_at": None, **columns}
+    await scheduling.execute(BUS, now=scheduling.clock.now, **values)
+
+
+async def _bus_behind(scheduling: Scheduling) -> None:
+    await bus(scheduling)
+    await scheduling.execute(
+        "INSERT INTO tenantcron.bus_event VALUES"
+        " (7, 'acme', gen_random_uuid(), 't', 's', :now, '{}', :now)",
+        now=scheduling.clock.now,
+    )
+    scheduling.clock.advance(minutes=15)
+    assert "event-bus-behind" not in await findings(scheduling)
+    scheduling.clock.advance(seconds=1)
+
+
 TROUBLES = [
+    Trouble("event-bus-behind", FindingSeverity.WARNING, "nats/EVENTS", _bus_behind),
+    Trouble(
+        "event-bus-events-dropped",
+        FindingSeverity.ERROR,
+        "nats/EVENTS",
+        lambda s: bus(s, dropped=3, dropped_at=s.clock.now),
+    ),
     Trouble("webhook-behind", FindingSeverity.WARNING, "ops", _webhook_behind),
     Trouble(
         "webhook-events-dropped",
@@ -175,6 +211,7 @@ TROUBLES = [
         "acme/nightly",
         lambda s: s.schedule(columns={**PAUSED, "paused_reason": "auto:consecutive_failures"}),
     ),
+    Trouble("schedule-always-skipped", FindingSeverity.WARNING, "acme/work", _always_skipped),
     Trouble("history-missing", FindingSeverity.ERROR, "2026-12", _no_month),
     Trouble("history-missing", FindingSeverity.WARNING, "2027-01", _no_next_month),
     Trouble("long-wait", FindingSeverity.WARNING, "", _long_wait),
@@ -227,3 +264,13 @@ async def test_errors_come_first(scheduling: Scheduling) -> None:
     found = [finding.severity for finding in examine(await cluster_status(scheduling))]
     assert found == sorted(found, key=[FindingSeverity.ERROR, FindingSeverity.WARNING].index)
     assert set(found) == {FindingSeverity.ERROR, FindingSeverity.WARNING}
+
+
+@pytest.mark.parametrize(("state", "reason"), [("SUCCEEDED", None), ("SKIPPED", "paused")])
+async def test_a_schedule_that_is_skipped_sometimes_or_paused_is_no_finding(
+    scheduling: Scheduling, state: str, reason: str | None
+) -> None:
+    await _always_skipped(scheduling)
+    await scheduling.waiting(1, state=state, reason_code=reason)
+
+    assert "schedule-always-skipped" not in await findings(scheduling)

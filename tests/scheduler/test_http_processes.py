@@ -26,7 +26,7 @@ class Ledger(PatientService):
         super().__init__(_Handler, seed=11)
         self.requests: Counter[str] = Counter()
         self.bodies: defaultdict[str, set[bytes]] = defaultdict(set)
-        self.attempts: defaultdict[str, list[str]] = defaultdict(list)
+        self.fences: defaultdict[str, list[int]] = defaultdict(list)
         self.effects: list[str] = []
 
 
@@ -39,7 +39,7 @@ class _Handler(PatientHandler):
         with ledger.lock:
             ledger.requests[key] += 1
             ledger.bodies[key].add(body)
-            ledger.attempts[key].append(self.headers["X-Tenantcron-Attempt"])
+            ledger.fences[key].append(int(self.headers["X-Tenantcron-Fence"]))
             fails = self.path == "/flaky" and ledger.random.random() < 0.3
             if not fails and key not in ledger.effects:
                 ledger.effects.append(key)
@@ -115,11 +115,11 @@ def test_a_service_that_honours_the_key_sees_each_occurrence_once_while_schedule
     # After kills and failures the call was repeated with the same key and body.
     assert sum(ledger.requests.values()) > len(rows)
     assert {len(bodies) for bodies in ledger.bodies.values()} == {1}
-    assert all(len(set(attempts)) == len(attempts) for attempts in ledger.attempts.values())
+    assert all(fences == sorted(set(fences)) for fences in ledger.fences.values())
 
 
 def test_a_request_whose_sender_died_within_the_body_has_no_effect(ledger: Ledger) -> None:
-    head = b"POST /quick HTTP/1.1\r\nIdempotency-Key: k\r\nX-Tenantcron-Attempt: 1\r\n"
+    head = b"POST /quick HTTP/1.1\r\nIdempotency-Key: k\r\nX-Tenantcron-Fence: 1\r\n"
     with socket.create_connection(("127.0.0.1", ledger.server_port)) as sender:
         sender.sendall(head + b"Content-Length: 9\r\n\r\nhalf")
         sender.shutdown(socket.SHUT_WR)

@@ -19,11 +19,12 @@ from support.scheduling import Scheduling
 from support.sessions import until_not_found
 from support.webhooks import hooked
 
+from tenantcron.core.wake_signal import WakeSignal
+from tenantcron.events.outbox import Outbox
 from tenantcron.provider.static import static_provider
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.scheduler.events.outbox import Outbox
 from tenantcron.scheduler.replica import replica_loops
-from tenantcron.scheduler.replica.polling_loops import Step, WakeSignal
+from tenantcron.scheduler.replica.polling_loops import Step
 from tenantcron.scheduler.replica.replica_loops import ReplicaRun
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps import lease_thread

@@ -13,15 +13,16 @@ from support.patience import PATIENCE
 from support.scheduling import NOON, Scheduling
 
 from tenantcron.provider.static_settings import DEFAULTS as DEFINITION
-from tenantcron.scheduler.replica.polling_loops import retry_conflicts
 from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.scheduler.steps.finish import recover_lost
 from tenantcron.scheduler.steps.leases import renew
 from tenantcron.schedules.settings import read_settings
+from tenantcron.store.connection.conflicts import retry_conflicts
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.registry import Handler, Handlers, SourceLocation
+from tenantcron.targets.handlers import Handler, SourceLocation
+from tenantcron.targets.python.registry import Handlers
 
 LEASE = timedelta(seconds=60)
 

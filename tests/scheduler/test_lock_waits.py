@@ -10,8 +10,9 @@ import pytest
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
+from tenantcron.core.wake_signal import WakeSignal
 from tenantcron.scheduler.replica.lock_waits import LockWatch
-from tenantcron.scheduler.replica.polling_loops import WakeSignal, run_loop
+from tenantcron.scheduler.replica.polling_loops import run_loop
 from tenantcron.store.connection import deadlines
 from tenantcron.store.connection.engine import Database
 

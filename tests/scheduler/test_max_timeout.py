@@ -14,7 +14,8 @@ from support.processes import executions
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.registry import HandlerFunction, Handlers
+from tenantcron.targets.handlers import HandlerFunction
+from tenantcron.targets.python.registry import Handlers
 
 HOUR = timedelta(hours=1)
 

@@ -15,8 +15,9 @@ from support.scheduling import NOON, Row, Scheduling
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor, ActorType
 from tenantcron.core.errors import UsageError
+from tenantcron.core.schedule_refs import ScheduleRef, schedule_ref
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler.inspect.schedule_status import ScheduleRef, UnknownError, schedule_ref
+from tenantcron.scheduler.inspect.schedule_status import UnknownError
 from tenantcron.scheduler.operate.operator import Operator, Triggered
 from tenantcron.scheduler.operate.refusals import OperationError
 from tenantcron.scheduler.steps.attempts import AttemptOutcome

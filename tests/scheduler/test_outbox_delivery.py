@@ -18,13 +18,14 @@ from support.webhooks import Hooks, choosing, events_of, hooked, subjects
 
 from tenantcron.actor.signatures import verify_signature
 from tenantcron.core.values import JsonObject
-from tenantcron.scheduler.events import outbox as outbox_module
-from tenantcron.scheduler.events import webhooks as webhooks_module
-from tenantcron.scheduler.events.outbox import EVENTS_A_LANE, LANES_A_WEBHOOK, LEASE, wait_after
-from tenantcron.scheduler.events.webhooks import PREFIX
+from tenantcron.events import outbox as outbox_module
+from tenantcron.events.cloud_events import PREFIX
+from tenantcron.events.delivery import wait_after
+from tenantcron.events.outbox import EVENTS_A_LANE, LANES_A_WEBHOOK, LEASE, LONGEST_WAIT
+from tenantcron.events.webhooks import requests as webhooks_module
 from tenantcron.scheduler.replica.housekeeping import clean_up
 from tenantcron.store.rows import outbox as store
-from tenantcron.targets import http as http_module
+from tenantcron.targets.http import client as http_module
 
 WRITE = text(
     "INSERT INTO tenantcron.outbox (tenant_id, type, subject, happened_at, data)"
@@ -203,7 +204,7 @@ async def test_a_rejected_event_is_sent_again_with_the_same_id_and_blocks_only_i
 async def test_a_lane_backs_off_for_a_random_time_up_to_five_minutes() -> None:
     random = Random(3)  # noqa: S311 -- chance for a test
     for failures, bound in ((1, 1), (2, 2), (5, 16), (9, 256), (10, 300), (100_000, 300)):
-        waits = [wait_after(failures, random).total_seconds() for _ in range(500)]
+        waits = [wait_after(failures, random, LONGEST_WAIT).total_seconds() for _ in range(500)]
         assert max(waits) <= bound
         assert max(waits) > 0.9 * bound
         assert min(waits) < 0.1 * bound
@@ -325,7 +326,9 @@ async def test_executions_run_on_time_while_a_receiver_hangs(
         for number in range(50):
             await hooks.happen("one", tenant=f"t{number}")
         clockless = replace(real.replica(), clock=lambda: None)
-        outbox = outbox_module.Outbox(clockless, hooks.outbox("one", dead.port)._courier)
+        outbox = outbox_module.Outbox(
+            clockless.event_delivery, hooks.outbox("one", dead.port)._courier
+        )
         async with at_work(real, works, outbox=outbox):
             await dead.arrived.wait()
             for number in range(5):
@@ -345,7 +348,7 @@ async def test_a_stopping_replica_finishes_requests_in_progress(
     async with hooked(real) as hooks:
         await hooks.add()
         clockless = replace(real.replica(), clock=lambda: None)
-        outbox = outbox_module.Outbox(clockless, hooks.outbox()._courier)
+        outbox = outbox_module.Outbox(clockless.event_delivery, hooks.outbox()._courier)
         async with at_work(real, works, outbox=outbox):
             await due(real, "quick", start_within="1m")
             await until(lambda: _was_delivered(hooks, 2))

@@ -4,7 +4,7 @@ from sqlalchemy import text
 from support.scheduling import NOON, Row, Scheduling
 from support.webhooks import hooked
 
-from tenantcron.scheduler.events.webhooks import EVENT_TYPES, PREFIX
+from tenantcron.events.cloud_events import EVENT_TYPES, PREFIX
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
 from tenantcron.store.rows import webhooks
 

@@ -17,7 +17,8 @@ from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome, Stop
 from tenantcron.scheduler.steps.execute import GRACE, Executor
 from tenantcron.targets.authorising import Allowed, AuthorisationRequest, Authoriser, Refused
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.registry import HandlerFunction, Handlers
+from tenantcron.targets.handlers import HandlerFunction
+from tenantcron.targets.python.registry import Handlers
 
 
 @dataclass(slots=True)

@@ -13,16 +13,18 @@ from support.services import Service, answering, service
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor, ActorType
+from tenantcron.core.schedule_refs import schedule_ref
 from tenantcron.core.values import JsonValue
-from tenantcron.scheduler.inspect.schedule_status import read_schedule_status, schedule_ref
+from tenantcron.scheduler.inspect.schedule_status import read_schedule_status
 from tenantcron.scheduler.inspect.why import explain
 from tenantcron.scheduler.operate.operator import Operator
 from tenantcron.scheduler.steps.deliver import Deliveries, begun_in
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.targets.authorising import Allowed, AuthorisationRequest, Authoriser, Refused
-from tenantcron.targets.http import HttpClient
+from tenantcron.targets.http.client import HttpClient
+from tenantcron.targets.http.runner import HttpRunner
 from tenantcron.targets.owner_check import OwnerCheck
-from tenantcron.targets.registry import Handlers
+from tenantcron.targets.python.registry import Handlers
 
 
 class Steps:
@@ -177,7 +179,7 @@ class TestTargets:
         executor = Executor(
             Handlers.of([]),
             lambda _: NoDatabase(),
-            deliveries=Deliveries(caller, policy, begun),
+            deliveries=Deliveries({"http": HttpRunner(caller)}, policy, begun),
             authoriser=OwnerCheck(caller, f"{decider.url}/may"),
         )
         http: JsonValue = {"url": target.url, "method": "POST", "headers": {}, "auth": "none"}

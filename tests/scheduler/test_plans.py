@@ -1,37 +1,20 @@
 """Query plans: the cost of hot statements does not grow with the history."""
 
-import json
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
 from support.history import add_history
+from support.plans import explained, nodes, touched
 from support.scheduling import NOON, Scheduling
 from support.webhooks import hooked
 
-from tenantcron.store.steps.statements import statement
+from tenantcron.store.rows import event_buses
+from tenantcron.store.steps.claiming import CLAIM_CONSTANTS
 
 CURSORS = 3000
 # The live partition is small, so any scan of it is fine.
 HISTORY_AND_CURSORS = ("execution_past", "execution_attempt", "schedule_cursor")
-
-
-async def explained(scheduling: Scheduling, name: str, **parameters: object) -> dict[str, Any]:
-    """Run a statement, roll it back, and return its plan."""
-    async with scheduling.database.transaction(by_key=True) as connection:
-        text = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement(name)}"
-        found = (await connection.exec_driver_sql(text, parameters)).scalar_one()
-        await connection.rollback()
-    document = json.loads(found) if isinstance(found, str) else found
-    plan: dict[str, Any] = document[0]["Plan"]
-    return plan
-
-
-def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield plan
-    for part in plan.get("Plans", []):
-        yield from nodes(part)
 
 
 def read_in_full(plan: dict[str, Any]) -> list[str]:
@@ -43,10 +26,6 @@ def read_in_full(plan: dict[str, Any]) -> list[str]:
         and node["Relation Name"].startswith(HISTORY_AND_CURSORS)
         and node["Actual Rows"] + node.get("Rows Removed by Filter", 0) > 0
     ]
-
-
-def touched(plan: dict[str, Any]) -> int:
-    return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
 
 
 async def statements(scheduling: Scheduling) -> dict[str, dict[str, object]]:
@@ -62,15 +41,15 @@ async def statements(scheduling: Scheduling) -> dict[str, dict[str, object]]:
     }
     number = len(held)
     assert number > 3
+    many = {
+        "at": at, "ids": keys["ids"], "digests": ["0" * 32] * number,
+        "progress": [1] * number, "progress_texts": ["reading"] * number,
+    }  # fmt: skip
     return {
         "due": {"at": at, "batch": 500},
         "claim": {
             "at": at, "after": "", "worker_id": "one", "batch": 400, "pairs": 502,
-            "lease": timedelta(seconds=60), "most": 1000, "together": 8, "alone": 2,
-            "requires": ["saga:work"], "hungry": timedelta(seconds=6), "kept": 4,
-            "no_scheduler": "no_scheduler", "removed": "removed", "disabled": "disabled",
-            "still_running": "still_running", "replaced": "replaced", "limit": "limit",
-            "tenant_inactive": "tenant_inactive", "tenant_limit": "tenant_limit",
+            "lease": timedelta(seconds=60), "requires": ["saga:work"], **CLAIM_CONSTANTS,
         },
         "skip_late": {
             "at": at, "tenant_ids": ["t1"], "reason_codes": ["limit"], "reasons": ["full"],
@@ -85,8 +64,9 @@ async def statements(scheduling: Scheduling) -> dict[str, dict[str, object]]:
             "reasons": [None] * number, "waits": [0.0] * number, "outcomes": ["FAILED"] * number,
             "errors": [None] * number, "auto_pause_after": [0] * number,
             "http_statuses": [503] * number, "answers": ["busy"] * number,
-            "logs": [None] * number, "results": [None] * number,
+            "logs": [None] * number, "results": [None] * number, "lost": [False] * number,
             "suspicions": [0] * number, "requires": ["saga:work"],
+            "scarce_for": timedelta(minutes=1), "least_charge": 0.125,
         },
         "begun": {
             "at": at, "ids": keys["ids"], "scheduled_for": keys["scheduled_for"],
@@ -98,6 +78,26 @@ async def statements(scheduling: Scheduling) -> dict[str, dict[str, object]]:
             "at": at, "requires": ["saga:work"], "replaced": "replaced", "words": "replaced",
         },
         "expired": {"at": at + timedelta(hours=1), "batch": 200},
+        "hand_over": {
+            "at": at, "id": held[0]["id"], "scheduled_for": held[0]["scheduled_for"],
+            "token": held[0]["lease_token"], "digest": "0" * 32, "heartbeat": timedelta(seconds=30),
+            "first": timedelta(seconds=60), "deadline": at + timedelta(hours=1),
+        },
+        "remote_heartbeat": {
+            "at": at, "id": held[0]["id"], "digest": "0" * 32, "progress": 1,
+            "progress_text": "reading",
+        },
+        "remote_attempt": {
+            "at": at, "id": held[0]["id"], "digest": "0" * 32, "progress": 1,
+            "progress_text": "reading",
+        },
+        "hand_overs": {
+            "at": at, "ids": keys["ids"], "tokens": keys["tokens"],
+            "digests": ["0" * 32] * number, "heartbeats": [30.0] * number,
+            "firsts": [600.0] * number, "deadlines": [at + timedelta(hours=1)] * number,
+        },
+        "remote_heartbeats": many,
+        "remote_attempts": many,
         "mint": {
             "at": at, "ids": keys["ids"], "tokens": keys["tokens"],
             "identity": "system:scheduler:scheduler",
@@ -202,7 +202,11 @@ async def test_live_executions_are_looked_up_by_index_scans(
     await scheduling.execute("ANALYZE")
     given = await statements(scheduling)
 
-    for name in ("claim", "heartbeat", "finish", "release", "expired", "mint"):
+    remote = (
+        *("hand_over", "remote_heartbeat", "remote_attempt"),
+        *("hand_overs", "remote_heartbeats", "remote_attempts"),
+    )
+    for name in ("claim", "heartbeat", "finish", "release", "expired", "mint", *remote):
         plan = await explained(scheduling, name, **given[name])
         scans = {
             node["Node Type"]
@@ -259,6 +263,44 @@ async def test_the_cost_of_leasing_lanes_does_not_grow_with_the_backlog(
     assert {"webhook_lane_due_idx", "webhook_event_pkey"} <= used
     assert "Seq Scan" not in {node["Node Type"] for node in nodes(long)}
     assert touched(long) < 2 * touched(short) + 40, (touched(short), touched(long))
+
+
+async def test_the_cost_of_publishing_does_not_grow_with_the_backlog_of_a_bus(
+    scheduling: Scheduling,
+) -> None:
+    async with scheduling.database.transaction() as connection:
+        await event_buses.declare(connection, "probe/probe", NOON)
+    given: dict[str, dict[str, object]] = {
+        "bus_glance": {"at": NOON, "name": "probe/probe"},
+        "take_bus": {
+            "at": NOON, "name": "probe/probe", "events": 100, "lease": timedelta(seconds=40),
+        },
+        "release_bus": {
+            "at": NOON, "name": "probe/probe", "token": None, "published": 1050, "refused": 0,
+            "wait": timedelta(0), "failures": 0, "error": None,
+        },
+    }  # fmt: skip
+    await bus_backlog(scheduling, 1001, 1200)
+    short = {name: await explained(scheduling, name, **values) for name, values in given.items()}
+    await bus_backlog(scheduling, 1201, 50_000)
+    await scheduling.execute("ANALYZE tenantcron.bus_event")
+    for name, values in given.items():
+        long = await explained(scheduling, name, **values)
+        scans = [n for n in nodes(long) if n.get("Relation Name") == "bus_event"]
+        assert scans, name
+        assert "Seq Scan" not in {node["Node Type"] for node in scans}, name
+        assert touched(long) < 2 * touched(short[name]) + 40, name
+
+
+async def bus_backlog(scheduling: Scheduling, first: int, last: int) -> None:
+    """Add unpublished events of many tenants."""
+    await scheduling.execute(
+        "INSERT INTO tenantcron.bus_event SELECT n, 't' || n % 100, gen_random_uuid(), 't', 's',"
+        " :at, '{}', :at FROM generate_series(CAST(:first AS int), :last) AS n",
+        at=NOON,
+        first=first,
+        last=last,
+    )
 
 
 async def backlog(

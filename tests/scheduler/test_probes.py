@@ -13,7 +13,7 @@ from support.scraping import get, until_served
 HANGING = """
 import asyncio
 from tenantcron.scheduler.replica.fire_loop import FireLoop
-from tenantcron.targets.registry import saga
+from tenantcron.targets.python.registry import saga
 
 @saga("nothing")
 async def nothing(execution):

@@ -18,7 +18,7 @@ HANDLERS = '''
 import asyncio, os
 import psycopg
 from tenantcron.scheduler.replica import polling_loops
-from tenantcron.targets.registry import saga
+from tenantcron.targets.python.registry import saga
 
 # No notification is sent when a test makes a cursor due. Short sleeps mean more kills.
 polling_loops.LONGEST_SLEEP = 0.05

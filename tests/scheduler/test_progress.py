@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tenantcron.core.settings import Settings
+from tenantcron.core.wake_signal import WakeSignal
 from tenantcron.scheduler.replica import progress as progressing
-from tenantcron.scheduler.replica.polling_loops import WakeSignal, run_loop
+from tenantcron.scheduler.replica.polling_loops import run_loop
 from tenantcron.scheduler.replica.progress import Progress
 from tenantcron.store.connection.errors import DatabaseAwayError
 

@@ -7,7 +7,8 @@ import pytest
 from support.attempts import SETTINGS, claimed
 from support.scheduling import Scheduling
 
-from tenantcron.scheduler.inspect.schedule_status import read_schedule_status, schedule_ref
+from tenantcron.core.schedule_refs import schedule_ref
+from tenantcron.scheduler.inspect.schedule_status import read_schedule_status
 from tenantcron.scheduler.inspect.why import explain
 from tenantcron.scheduler.metrics.counts import ENDS
 from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome, KeyForgotten, ended

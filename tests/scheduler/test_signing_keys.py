@@ -12,10 +12,10 @@ from tenantcron.actor.key_sets import FixedKeys
 from tenantcron.actor.keys import Algorithm
 from tenantcron.actor.model import Actor, ActorType
 from tenantcron.actor.sealing import SealError
+from tenantcron.core.key_leads import LEAD
 from tenantcron.core.settings import Settings
 from tenantcron.scheduler.tokens.key_material import KeyMaterial
 from tenantcron.scheduler.tokens.signing_keys import (
-    LEAD,
     RETIRING,
     SigningKeyError,
     SigningKeys,

@@ -19,7 +19,7 @@ HANDLERS = '''
 import asyncio
 from pathlib import Path
 from tenantcron.scheduler.replica import polling_loops
-from tenantcron.targets.registry import saga
+from tenantcron.targets.python.registry import saga
 
 polling_loops.LONGEST_SLEEP = 0.05
 

@@ -14,7 +14,7 @@ from support.handlers import NoDatabase, doing_nothing, handler, raising, runs, 
 from tenantcron.scheduler.steps.attempts import AttemptOutcome, Stop
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.registry import Handlers
+from tenantcron.targets.python.registry import Handlers
 from tenantcron.targets.signals import Cancelled, Fail
 
 STOPS = [Stop.CANCELLED, Stop.INTERRUPTED, Stop.LOST]

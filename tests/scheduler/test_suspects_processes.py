@@ -14,7 +14,7 @@ HANDLERS = '''
 """Handlers that note what they did, and one that kills its worker."""
 import asyncio, os
 import psycopg
-from tenantcron.targets.registry import saga
+from tenantcron.targets.python.registry import saga
 
 async def note(execution):
     url = os.environ["TENANTCRON_DATABASE_URL"]

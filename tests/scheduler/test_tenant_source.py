@@ -5,10 +5,11 @@ from uuid import uuid4
 
 from support.scheduling import NOON, Row, Scheduling
 
+from tenantcron.core.schedule_refs import schedule_ref
 from tenantcron.scheduler.inspect.cluster_status import read_cluster_status
 from tenantcron.scheduler.inspect.findings import Finding, FindingSeverity
 from tenantcron.scheduler.inspect.health import examine
-from tenantcron.scheduler.inspect.schedule_status import read_schedule_status, schedule_ref
+from tenantcron.scheduler.inspect.schedule_status import read_schedule_status
 from tenantcron.scheduler.inspect.why import explain
 from tenantcron.store.rows import tenant_sources
 from tenantcron.store.rows.tenant_sources import SourceProblem

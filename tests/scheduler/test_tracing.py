@@ -23,6 +23,7 @@ from support.replicas import Works, due
 from support.scheduling import Scheduling
 from support.services import Service, answering, service
 
+from tenantcron.core.targets import HttpTarget
 from tenantcron.manifests.policy import Policy
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.scheduler.replica.replica_loops import ReplicaRun
@@ -30,10 +31,11 @@ from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
 from tenantcron.scheduler.steps.deliver import Deliveries
 from tenantcron.scheduler.steps.execute import Executor
-from tenantcron.schedules.targets import HttpTarget
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.http import HttpClient
-from tenantcron.targets.registry import HandlerFunction, Handlers
+from tenantcron.targets.handlers import HandlerFunction
+from tenantcron.targets.http.client import HttpClient
+from tenantcron.targets.http.runner import HttpRunner
+from tenantcron.targets.python.registry import Handlers
 from tenantcron.targets.tracing import Tracing, tracing
 
 ID = UUID("5d7f3a8e-2b1c-5e4f-9a6b-0c1d2e3f4a5b")
@@ -96,7 +98,7 @@ async def call(target: Service, kept: Kept, attempt: int) -> None:
     async def just_begun(*_: object) -> object:
         raise AssertionError
 
-    deliveries = Deliveries(caller, policy, just_begun)  # type: ignore[arg-type] # is not asked
+    deliveries = Deliveries({"http": HttpRunner(caller)}, policy, just_begun)  # type: ignore[arg-type] # is not asked
     executor = Executor(
         Handlers.of([]), lambda _: NoDatabase(), deliveries=deliveries, tracing=kept.tracing
     )

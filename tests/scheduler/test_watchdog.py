@@ -16,7 +16,8 @@ from tenantcron.scheduler.replica.watchdog import CHECK_INTERVAL, Watchdog
 from tenantcron.scheduler.steps.attempts import Attempt
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.registry import HandlerFunction, Handlers
+from tenantcron.targets.handlers import HandlerFunction
+from tenantcron.targets.python.registry import Handlers
 
 
 @dataclass

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from support.scheduling import NOON, Scheduling
 
+from tenantcron.core.schedule_refs import schedule_ref
 from tenantcron.scheduler.inspect.schedule_status import (
     ScheduleStatus,
     UnknownError,
     read_schedule_status,
-    schedule_ref,
 )
-from tenantcron.scheduler.inspect.why import Reason, explain
+from tenantcron.scheduler.inspect.why import explain
+from tenantcron.scheduler.inspect.why_waiting import Reason
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
 from tenantcron.scheduler.steps.finish import recover_lost
 from tenantcron.store.rows import workers
@@ -113,7 +114,9 @@ async def _kept_slots(scheduling: Scheduling) -> None:
     await scheduling.limit(4)
     await _fired(scheduling, start_within="1h")
     await scheduling.tenant("idle")
-    await scheduling.waiting(3, priority=0)
+    # They are older, so they start first.
+    older = scheduling.clock.now - timedelta(minutes=1)
+    await scheduling.waiting(3, not_before=older, scheduled_for=older)
     await scheduling.claim()
 
 

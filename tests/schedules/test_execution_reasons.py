@@ -18,6 +18,7 @@ def test_every_code_has_words_that_are_not_the_code(code: ReasonCode) -> None:
     ("code", "detail", "words"),
     [
         (ReasonCode.PAUSED, "the disk is full", "paused: the disk is full"),
+        (ReasonCode.PAUSED, "auto:consecutive_failures", "paused: repeated failures"),
         (ReasonCode.LIMIT, "3 of 3", "concurrency limit reached (3 of 3)"),
         (ReasonCode.TENANT_INACTIVE, "suspended: unpaid", "tenant suspended: unpaid"),
         (ReasonCode.FAILED, "KeyError: {0}", "KeyError: {0}"),

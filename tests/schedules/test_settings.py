@@ -5,8 +5,9 @@ from uuid import UUID
 
 import pytest
 
-from tenantcron.core.auth import Auth, HmacAuth, TokenAuth
+from tenantcron.core.auth import Auth, BearerAuth, HmacAuth, MtlsAuth, OAuth2Auth, TokenAuth
 from tenantcron.core.secret_refs import SecretRef
+from tenantcron.core.targets import HttpTarget
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.manifests.check import TenantHints, check_manifest
 from tenantcron.manifests.policy import default_policy
@@ -19,7 +20,7 @@ from tenantcron.schedules.settings import (
     read_settings,
     write_settings,
 )
-from tenantcron.schedules.targets import HttpTarget, read_target
+from tenantcron.schedules.targets import read_target
 from tenantcron.store.rows.schedule_definitions import definition_id
 
 MANIFEST = """
@@ -90,6 +91,10 @@ AUTHS: tuple[Auth | None, ...] = (
     TokenAuth("billing"),
     HmacAuth(SecretRef("env", "BILLING_HMAC")),
     HmacAuth(SecretRef("file", "/run/secrets/acme/hmac")),
+    BearerAuth(SecretRef("env", "BILLING_TOKEN")),
+    OAuth2Auth("https://login.internal/token", "billing", SecretRef("env", "BILLING_OAUTH")),
+    OAuth2Auth("https://login.internal/token", "b", SecretRef("file", "/run/x"), "a b"),
+    MtlsAuth(SecretRef("file", "/run/tls.crt"), SecretRef("file", "/run/tls.key")),
 )
 
 

@@ -12,13 +12,14 @@ from support.scheduling import NOON, Scheduling
 
 from tenantcron.cli.main import main
 from tenantcron.core.errors import UsageError
+from tenantcron.core.schedule_refs import schedule_ref
 from tenantcron.core.settings import Settings
 from tenantcron.core.values import JsonValue
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.static_settings import read_entries
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.reconciler.outcome import Status, registered
-from tenantcron.scheduler.inspect.schedule_status import read_schedule_status, schedule_ref
+from tenantcron.scheduler.inspect.schedule_status import read_schedule_status
 from tenantcron.scheduler.inspect.why import explain
 from tenantcron.schedules.timetable import with_bounds, zoned_timetable
 from tenantcron.service.responses.schedules import schedule_status_as_json

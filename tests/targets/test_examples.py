@@ -8,8 +8,8 @@ import pytest
 
 from tenantcron.manifests.check import TenantHints, check_manifest
 from tenantcron.manifests.policy import load_policy
-from tenantcron.targets import registry
-from tenantcron.targets.registry import Declared, Handlers, load_handlers
+from tenantcron.targets.python import registry
+from tenantcron.targets.python.registry import Declared, Handlers, load_handlers
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

@@ -10,17 +10,12 @@ from support.fleet import CORRELATION, DEPLOYER, footprint, query
 from support.patience import PATIENCE
 
 from tenantcron.core.errors import UsageError
-from tenantcron.core.names import TenantId
+from tenantcron.core.names import TenantId, tenant_id
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows.tenants import TenantLimits, TenantStatus
 from tenantcron.store.steps.claiming import WORK
 from tenantcron.tenants.errors import TenantError
-from tenantcron.tenants.registry import (
-    Registry,
-    find_tenant,
-    list_tenants,
-    tenant_id,
-)
+from tenantcron.tenants.registry import Registry, find_tenant, list_tenants
 
 ACME = TenantId("acme")
 
@@ -194,7 +189,7 @@ async def test_every_operation_on_a_missing_tenant_is_refused(
         registry.set_limits(ACME, TenantLimits(max_concurrent=1)),
         find_tenant(database, ACME),
     ):
-        with pytest.raises(TenantError, match="`acme` does not exist"):
+        with pytest.raises(TenantError, match="`acme` does not exist: `tenantcron tenant list`"):
             await attempt
 
     assert footprint(database_url) == before

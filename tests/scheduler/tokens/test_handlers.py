@@ -18,7 +18,8 @@ from tenantcron.scheduler.tokens.token_minting import Minter, MintFailure
 from tenantcron.store.connection.handler_transactions import HandlerTransactions
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, SourceLocation
+from tenantcron.targets.handlers import Handler, HandlerFunction, SourceLocation
+from tenantcron.targets.python.registry import Handlers
 from tenantcron.targets.signals import Cancelled
 from tenantcron.targets.tokens import TokenError
 

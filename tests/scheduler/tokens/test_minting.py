@@ -28,7 +28,8 @@ from tenantcron.store.connection.handler_transactions import HandlerTransactions
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.authorising import Allowed, AuthorisationRequest
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.registry import Handler, Handlers, SourceLocation
+from tenantcron.targets.handlers import Handler, SourceLocation
+from tenantcron.targets.python.registry import Handlers
 from tenantcron.targets.tokens import TokenError
 
 
