@@ -9,12 +9,14 @@ A run has these steps:
    `tenantcron run`. The faults injected into each one are drawn from the seed when it starts: when
    or where it is killed or stopped, the offset of its clock, which network it uses, and whether it
    receives notifications.
+   Clients submit tasks to it (`submitter`), through the SQL function and the API.
 3. Meanwhile faults (`small_faults`, `outages`) break what the schedulers share: the database, the
    network, the limits, tenants, manifests, cursors. A primary is killed and its standby promoted
    (`servers`), a network goes silent, a disk is full (`disk`). A sampler (`sampler`) queries the
    database several times a second.
 4. At the end all faults are healed. Everything that was due until then must finish.
-5. The checker (`checker`) compares the database and the effects with the expected results.
+5. The checkers (`checker`, `task_checker`) compare the database and the effects with the expected
+   results.
 
 Why the verdict can be trusted:
 

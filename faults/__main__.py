@@ -5,6 +5,7 @@
     python -m faults --seeds 10 --kills 2000         ten seeds, at least 2,000 kills each
     python -m faults --seeds 1 --only-faults kill,clock
     python -m faults --seeds 5 --database debian     on Debian's PostgreSQL 15 with its defaults
+    python -m faults --remote celery --seeds 1       work at Celery; the broker is killed, too
     python -m faults --mutant all                    all broken builds, each until it is caught
     python -m faults --mutant no-fence
 
@@ -24,6 +25,7 @@ from faults.hunt import control, hunt
 from faults.mutants import CONTROL, MUTANTS
 from faults.options import Options, Verdict
 from faults.postgres import Kind
+from faults.remote_workload import Remote
 from faults.report import details, mutant_table, summary
 from faults.run import run
 
@@ -85,6 +87,11 @@ def _parser() -> argparse.ArgumentParser:
         default=Kind.EMBEDDED.value,
         help="the embedded server, or Debian's PostgreSQL 15 with its default settings",
     )
+    parser.add_argument(
+        "--remote",
+        choices=[remote.value for remote in Remote],
+        help="run the work at remote workers, which are killed as well",
+    )
     parser.add_argument("--mutant", help="name of a broken build, or all")
     parser.add_argument(
         "--only-faults", default=",".join(names()), help="names of faults, separated by commas"
@@ -105,6 +112,7 @@ def _options(arguments: argparse.Namespace, seed: int) -> Options:
         lifetime=arguments.lifetime,
         kills=arguments.kills,
         kind=Kind(arguments.database),
+        remote=Remote(arguments.remote) if arguments.remote else None,
         report=_print_progress,
     )
 

@@ -79,7 +79,7 @@ class Checker:
         """Check the collected evidence."""
         effects = _by_execution(self.evidence.lines)
         for schedule in self.workload.schedules:
-            self._occurrences(schedule)
+            self.check_occurrences(schedule)
             self._ends(schedule, effects)
             self._blame(schedule)
         self._calls()
@@ -99,7 +99,7 @@ class Checker:
         rows = self.evidence.rows.get(schedule.key, [])
         return [row for row in rows if row["scheduled_for"] <= self.until]
 
-    def _occurrences(self, schedule: Schedule) -> None:
+    def check_occurrences(self, schedule: Schedule) -> None:
         """Check that each occurrence has exactly one row or cover."""
         since = self.since.get(schedule.key)
         if since is None:
@@ -112,7 +112,7 @@ class Checker:
             cover = times[first : bisect_right(times, row["scheduled_for"])]
             covered.update(cover)
             if len(cover) != row["missed_count"] + 1 or cover[-1] != row["scheduled_for"]:
-                self.findings.add("unexpected", f"{_describe(row)}; it should cover {len(cover)}")
+                self.findings.add("unexpected", f"{describe(row)}; it should cover {len(cover)}")
         self.findings.examine("lost", len(times))
         self.findings.examine("duplicated", len(times))
         self.findings.examine("unexpected", len(covered))
@@ -120,19 +120,19 @@ class Checker:
             if covered[time] == 0 and schedule.guarantee is not Guarantee.AT_MOST:
                 self.findings.add("lost", f"{'/'.join(schedule.key)} at {time}")
             elif covered[time] > 1:
-                rows = [_describe(row) for row in self._rows(schedule) if _covers(row, time)]
+                rows = [describe(row) for row in self._rows(schedule) if _covers(row, time)]
                 self.findings.add("duplicated", f"{'/'.join(schedule.key)} at {time}: {rows}")
 
     def _ends(self, schedule: Schedule, effects: dict[UUID, list[Line]]) -> None:
         for row in self._rows(schedule):
             self.findings.examine("unfinished")
             if row["state"] not in _ENDED:
-                self.findings.add("unfinished", _describe(row))
+                self.findings.add("unfinished", describe(row))
                 continue
             if schedule.guarantee is Guarantee.EACH:
                 self.findings.examine("failed")
                 if row["state"] != "SUCCEEDED":
-                    self.findings.add("failed", _describe(row))
+                    self.findings.add("failed", describe(row))
             if row["state"] == "SUCCEEDED":
                 self._effect(schedule, row, effects)
 
@@ -142,13 +142,13 @@ class Checker:
             self.findings.examine("blame")
             is_blamed = row["state"] == "DEAD" and row["reason_code"] == _BLAMED
             if is_blamed != (schedule.saga == POISON and not self.kills_workers):
-                self.findings.add("blame", _describe(row))
+                self.findings.add("blame", describe(row))
             attempts = self.evidence.attempts.get(row["id"], [])
             losses = sum(attempt["outcome"] == "LOST" for attempt in attempts)
             left = row["attempts_allowed"] - losses
             if row["losses"] != losses or left != schedule.attempts:
                 words = f"{losses} losses, {left} other attempts allowed"
-                self.findings.add("blame", f"{words}: {_describe(row)}")
+                self.findings.add("blame", f"{words}: {describe(row)}")
 
     def _effect(self, schedule: Schedule, row: DictRow, effects: dict[UUID, list[Line]]) -> None:
         self.findings.examine("effect")
@@ -157,7 +157,7 @@ class Checker:
         else:
             number = self.evidence.effects_by_key[idempotency_key(row)]
         if number != 1:
-            self.findings.add("effect", f"{number} effects: {_describe(row)}")
+            self.findings.add("effect", f"{number} effects: {describe(row)}")
 
     def _calls(self) -> None:
         """Check that an attempt is one call, and every call belongs to an execution."""
@@ -204,12 +204,12 @@ class Checker:
             return
         numbers = sorted(attempt["attempt"] for attempt in attempts)
         if numbers != list(range(1, row["attempt"] + 1)):
-            self.findings.add("stale", f"attempts {numbers}: {_describe(row)}")
+            self.findings.add("stale", f"attempts {numbers}: {describe(row)}")
         successes = [
             attempt["attempt"] for attempt in attempts if attempt["outcome"] == "SUCCEEDED"
         ]
         if successes != ([row["attempt"]] if row["state"] == "SUCCEEDED" else []):
-            self.findings.add("stale", f"attempts {successes} succeeded: {_describe(row)}")
+            self.findings.add("stale", f"attempts {successes} succeeded: {describe(row)}")
 
     def _stale(self, row: DictRow, attempt: DictRow, lines: Iterable[Line]) -> None:
         """Check that a successful attempt had finished."""
@@ -219,7 +219,7 @@ class Checker:
             if is_own and line.at <= attempt["finished_at"] + _SLACK:
                 return
         words = f"attempt {attempt['attempt']} by {attempt['worker_id']} succeeded at"
-        message = f"{words} {attempt['finished_at']}, before its handler: {_describe(row)}"
+        message = f"{words} {attempt['finished_at']}, before its handler: {describe(row)}"
         self.findings.add("stale", f"{message}; {[tuple(map(str, line[:5])) for line in lines]}")
 
     def _lapsed(self, row: DictRow, attempt: DictRow) -> None:
@@ -234,7 +234,7 @@ class Checker:
         if not self.journal.is_bad(attempt["started_at"], attempt["finished_at"]):
             words = f"attempt {attempt['attempt']} by {attempt['worker_id']}"
             times = f"from {attempt['started_at']} to {attempt['finished_at']}"
-            self.findings.add("lapsed", f"{words} {times}: {_describe(row)}")
+            self.findings.add("lapsed", f"{words} {times}: {describe(row)}")
 
     def _was_stalled(self, attempt: DictRow) -> bool:
         """Whether the machine did not run a worker when it had to renew its lease."""
@@ -270,7 +270,7 @@ class Checker:
                     self.findings.examine("suspended")
                     at = attempt["started_at"]
                     if any(since < at < until for since, until in spans[tenant]):
-                        self.findings.add("suspended", f"started {at}: {_describe(row)}")
+                        self.findings.add("suspended", f"started {at}: {describe(row)}")
 
     def _audit(self, testbed: Testbed) -> None:
         for table in testbed.query(_TABLES):
@@ -321,7 +321,7 @@ def _covers(row: DictRow, time: datetime) -> bool:
     return bool((row["covers_from"] or row["scheduled_for"]) <= time <= row["scheduled_for"])
 
 
-def _describe(row: DictRow) -> str:
+def describe(row: DictRow) -> str:
     cover = f" with {row['missed_count']} since {row['covers_from']}" if row["covers_from"] else ""
     why = [row[name] for name in ("reason_code", "reason") if row[name]]
     reason = f" ({': '.join(why)})" if why else ""

@@ -70,15 +70,8 @@ class Evidence:
 
 def gather(testbed: Testbed) -> Evidence:
     """Read all evidence."""
-    rows: defaultdict[Key, list[DictRow]] = defaultdict(list)
-    for row in testbed.query(_EXECUTIONS):
-        rows[row["tenant_id"], row["schedule_name"]].append(row)
-    attempts: defaultdict[UUID, list[DictRow]] = defaultdict(list)
-    for row in testbed.query(_ATTEMPTS):
-        attempts[row["execution_id"]].append(row)
-    for executions in rows.values():
-        _add_successes(executions, attempts)
-    found = Evidence(dict(rows), dict(attempts), list(_lines(testbed.effects)))
+    found = gather_rows(testbed)
+    found.lines += _lines(testbed.effects)
     found.stalls.extend(
         Stall(int(pid), _moment(at), int(lost) / 1e6) for pid, at, lost in _words(testbed.stalls)
     )
@@ -94,6 +87,19 @@ def gather(testbed: Testbed) -> Evidence:
     return found
 
 
+def gather_rows(testbed: Testbed) -> Evidence:
+    """Read the executions and their attempts."""
+    rows: defaultdict[Key, list[DictRow]] = defaultdict(list)
+    for row in testbed.query(_EXECUTIONS):
+        rows[row["tenant_id"], row["schedule_name"]].append(row)
+    attempts: defaultdict[UUID, list[DictRow]] = defaultdict(list)
+    for row in testbed.query(_ATTEMPTS):
+        attempts[row["execution_id"]].append(row)
+    for executions in rows.values():
+        _add_successes(executions, attempts)
+    return Evidence(dict(rows), dict(attempts), [])
+
+
 def _add_successes(rows: list[DictRow], attempts: defaultdict[UUID, list[DictRow]]) -> None:
     """Add the attempts without a row, which are recorded in the row of the execution only."""
     for row in rows:
@@ -107,7 +113,7 @@ def _add_successes(rows: list[DictRow], attempts: defaultdict[UUID, list[DictRow
 
 
 def idempotency_key(row: DictRow) -> str:
-    """Return the idempotency key that a service receives, as in docs/targets.md."""
+    """Return the idempotency key that a service receives, as in docs/targets-http.md."""
     milliseconds = (row["scheduled_for"] - _EPOCH) // timedelta(milliseconds=1)
     return f"sched:{row['schedule_id']}:{milliseconds}"
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from time import monotonic
 
-from faults.mutants import CONTROL, Mutant, build
+from faults.mutant import Mutant, build
+from faults.mutants import CONTROL
 from faults.run import run
 from faults.testbed import ROOT
 

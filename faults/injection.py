@@ -44,6 +44,8 @@ class Point(StrEnum):
     AFTER_EFFECT = "effect, not finished"
     FINISHING = "finished, not committed"
     FINISHED = "finish committed"
+    TASKS_INSERTED = "tasks fired, not committed"
+    TASKS_FIRED = "tasks fired, not claimed"
 
 
 class Injections(TypedDict, total=False):
@@ -115,7 +117,7 @@ def _has_done(result: object) -> bool:
     for name in ("executions", "started"):
         if hasattr(result, name):
             return bool(getattr(result, name))
-    return result is not None and result != 0
+    return result is not None and result not in (0, {})
 
 
 def _step(module: str, name: str) -> Callable[[Callable[[], None]], None]:
@@ -149,6 +151,8 @@ _ARMED: dict[Point, Callable[[Callable[[], None]], None]] = {
     Point.AFTER_EFFECT: _after_effect,
     Point.FINISHING: _step("store.steps.finishing", "finish"),
     Point.FINISHED: _step("scheduler.steps.results", "finish_batch"),
+    Point.TASKS_INSERTED: _step("store.steps.fire_tasks", "fire_due"),
+    Point.TASKS_FIRED: _step("scheduler.replica.fire_loop", "fire_due_tasks"),
 }
 
 
@@ -195,6 +199,7 @@ def _ignore_notifications() -> None:
 def _limit_batches(batch: int) -> None:
     """Take small batches, for more transactions and more chances to be interrupted in one."""
     vars(import_module("tenantcron.scheduler.steps.fire"))["CURSORS_A_BATCH"] = batch
+    vars(import_module("tenantcron.scheduler.steps.fire_tasks"))["TASKS_A_BATCH"] = batch
     claim_loop = vars(import_module("tenantcron.scheduler.replica.claim_loop"))
     claim_loop["STARTS_A_BATCH"] = claim_loop["STARTS_A_LARGE_BATCH"] = batch
 

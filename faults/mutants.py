@@ -1,102 +1,16 @@
 """Builds of the product with one guard removed. Each of them has to be caught.
 
-A mutant is a copy of the tree with some exact texts replaced. If a text no longer exists, building
-the mutant fails, and so does a test: the guard has moved, and the mutant has to be updated.
-
 Where the product has two guards for one thing, removing one of them has no visible effect. Such a
 mutant removes both, and its description says so.
 """
 
-import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-
-from faults.options import Options
-from faults.testbed import ROOT
+from faults.mutant import Change, Mutant
+from faults.remote_workload import Remote
+from faults.task_mutants import TASK_MUTANTS
 from faults.workload import POISON
 
 _KILLS = ("kill", "kill at a point")
 _STOPS = ("stop", "stop at a point")
-
-
-class OutdatedMutantError(Exception):
-    """The text that a mutant replaces does not exist, or exists more than once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One replacement in one file."""
-
-    file: str
-    old: str
-    new: str
-
-    def apply(self, tree: Path) -> None:
-        """Make the change in an installed tree."""
-        folder, _, rest = self.file.partition("/")
-        file = tree / _place(folder) / rest
-        text = file.read_text(encoding="utf-8")
-        if text.count(self.old) != 1:
-            times = text.count(self.old)
-            raise OutdatedMutantError(f"{self.file} contains {times} times: {self.old}")
-        file.write_text(text.replace(self.old, self.new), encoding="utf-8")
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """A broken build, and the faults that should reveal it."""
-
-    name: str
-    broken: str
-    changes: tuple[Change, ...]
-    faults: tuple[str, ...]
-    steady: int = 80
-    # Mean lifetime of the victims, in seconds.
-    lifetime: float = 0.5
-    victims: int = 4
-    seconds: float = 20.0
-
-    def options(self, seed: int, tree: Path) -> Options:
-        """Return the options of a run that targets the broken part."""
-        return Options(
-            seed,
-            seconds=self.seconds,
-            faults=frozenset(self.faults),
-            steady=self.steady,
-            victims=self.victims,
-            lifetime=self.lifetime,
-            stall_timeout=60.0,
-            tree=tree,
-            until_found=True,
-        )
-
-
-def build(mutant: Mutant, folder: Path) -> Path:
-    """Copy the product as installed, with the changes; return the folder."""
-    tree = folder / mutant.name
-    shutil.rmtree(tree, ignore_errors=True)
-    ignored = shutil.ignore_patterns("__pycache__")
-    for name in _folders():
-        source, target = ROOT / name, tree / _place(name)
-        shutil.copytree(source, target, ignore=ignored, dirs_exist_ok=True)
-    for change in mutant.changes:
-        change.apply(tree)
-    return tree
-
-
-def _folders() -> Iterator[str]:
-    """Yield the root folders that ship."""
-    for file in ROOT.glob("*/__init__.py"):
-        if file.parent.name != "faults":
-            yield file.parent.name
-
-
-def _place(folder: str) -> Path:
-    """Return where a root folder is installed."""
-    return Path("tenantcron") if folder == "package" else Path("tenantcron") / folder
-
-
 _FIRE, _DUE = "store/steps/fire.sql", "store/steps/due.sql"
 _NOT_EXISTS = """WHERE NOT EXISTS (
     SELECT FROM tenantcron.execution AS e WHERE e.id = o.id AND e.scheduled_for = o.scheduled_for
@@ -216,7 +130,7 @@ MUTANTS = (
         (
             Change(
                 "scheduler/steps/finish.py",
-                "        return await _recover(replica, _finish)\n    except",
+                "        return await _recover(replica, write_results)\n    except",
                 "        return 0\n    except",
             ),
         ),
@@ -275,16 +189,21 @@ MUTANTS = (
             Change(
                 "scheduler/steps/claim.py",
                 'after: str = "") -> Claim:\n    """Start at most a batch',
-                'after: str = "", early=None) -> Claim:\n    """Start at most a batch',
+                'after: str = "", early=None) -> Claim:\n'
+                "    _EARLY[:] = [early] if early else []\n"
+                '    """Start at most a batch',
             ),
+            Change("scheduler/steps/claim.py", "class Sweep:\n", "_EARLY = []\n\n\nclass Sweep:\n"),
             Change(
                 "scheduler/steps/claim.py",
-                "    claim = replace(claim, skipped=claim.skipped + skipped)\n",
-                "        if early is not None:\n"
+                "            await workers.want(connection, replica.worker_id, requires, "
+                "replica.clock())\n",
+                "            await workers.want(connection, replica.worker_id, requires, "
+                "replica.clock())\n"
+                "        if _EARLY:\n"
                 "            import asyncio\n"
-                "            early(claim)\n"
-                "            await asyncio.sleep(0.02)\n"
-                "    claim = replace(claim, skipped=claim.skipped + skipped)\n",
+                "            _EARLY[0](claim)\n"
+                "            await asyncio.sleep(0.02)\n",
             ),
             Change(
                 "scheduler/replica/claim_loop.py",
@@ -293,7 +212,8 @@ MUTANTS = (
             ),
             Change(
                 "scheduler/replica/claim_loop.py",
-                "        for claimed in await self._runnable(claim.started, definitions):\n"
+                "        for claimed in await self._runnable("
+                "claim.started, definitions, limited):\n"
                 "            self._start(claimed, definitions[claimed.definition_id])\n"
                 "        self._is_uncertain = False\n",
                 "        del definitions\n        self._is_uncertain = False\n",
@@ -305,11 +225,6 @@ MUTANTS = (
                 "        self._results.add(attempt)\n",
                 "        loop = asyncio.get_running_loop()\n"
                 "        loop.call_later(0.1, self._results.add, attempt)\n",
-            ),
-            Change(
-                "scheduler/replica/claim_loop.py",
-                "from tenantcron.store.steps.claiming import Claimed\n",
-                "from tenantcron.store.steps.claiming import Claim, Claimed\n",
             ),
         ),
         _KILLS,
@@ -377,7 +292,7 @@ MUTANTS = (
             ),
             Change(
                 "scheduler/replica/claim_loop.py",
-                "for claimed in await self._runnable(claim.started, definitions):",
+                "for claimed in await self._runnable(claim.started, definitions, limited):",
                 "for claimed in claim.started:",
             ),
         ),
@@ -385,6 +300,48 @@ MUTANTS = (
         steady=24,
         lifetime=3.0,
     ),
+    Mutant(
+        "report-without-fence",
+        "a report of a remote worker ends the current attempt, whichever attempt it is of",
+        (
+            Change(
+                "store/steps/remote_attempt.sql",
+                "e.handed_over_lease = %(digest)s\n",
+                "%(digest)s::text IS NOT NULL\n",
+            ),
+        ),
+        (),
+        seconds=30.0,
+        remote=Remote.CALLBACK,
+    ),
+    Mutant(
+        "hand-over-without-lease",
+        "the lease of an attempt is not handed over to its remote worker",
+        (
+            Change(
+                "store/steps/hand_over.sql",
+                "    handed_over_attempt = e.attempt,\n",
+                "    handed_over_attempt = NULL,\n",
+            ),
+        ),
+        (),
+        remote=Remote.CALLBACK,
+    ),
+    Mutant(
+        "stale-messages",
+        "a Celery worker runs messages of attempts that are over",
+        (
+            Change(
+                "client/celery.py",
+                "        if begun.is_over:\n",
+                "        begun = AttemptWork()\n        if begun.is_over:\n",
+            ),
+        ),
+        (),
+        seconds=40.0,
+        remote=Remote.CELERY,
+    ),
+    *TASK_MUTANTS,
 )
 
 # The same hunt on an unmodified build. Every finding there is a bug of the harness.

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from faults.journal import Findings, Journal
 from faults.postgres import Kind
+from faults.remote_workload import Remote
 
 
 def _ignore(_: str) -> None:
@@ -27,6 +28,8 @@ class Options:
     kills: int = 0
     # Seconds without any execution finishing after all faults are healed.
     stall_timeout: float = 90.0
+    # Where the work runs; None: in handlers, and in calls that wait for the response.
+    remote: Remote | None = None
     # Which Postgres to use.
     kind: Kind = Kind.EMBEDDED
     # A different build of the product.

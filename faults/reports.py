@@ -2,7 +2,7 @@
 
 from faults.sagas import work
 from faults.workload import REPORTS
-from tenantcron.targets.registry import saga
+from tenantcron.targets.python.registry import saga
 
 for _name in REPORTS:
     saga(_name)(work)

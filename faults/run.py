@@ -10,6 +10,7 @@ import psycopg
 
 from faults.catalog import shared
 from faults.checker import Checker
+from faults.clients import Clients
 from faults.disk import can_mount
 from faults.evidence import Evidence, Key, gather
 from faults.fault import Fault, FaultContext, NotNowError, Part
@@ -18,9 +19,12 @@ from faults.journal import Findings, Journal, now
 from faults.options import Options, Verdict
 from faults.outages import FAR, LARGE, REPLICATED, DiskFull
 from faults.postgres import HarnessError
+from faults.remote_run import run_remote
 from faults.replicas import Replicas
 from faults.sampler import Sampler, stop_parking, watch_cursors
 from faults.small_faults import FROM_OUTSIDE, SUSPENDED, ReplicaPlan, ReplicaPlans
+from faults.task_checker import TaskChecker, read_tasks
+from faults.task_records import read_records
 from faults.testbed import LEASE, Setup, Testbed, testbed
 from faults.timers import Timers
 from faults.workload import LIMIT, LIMIT_PER_TENANT, POISON, Workload, policy, workload
@@ -40,12 +44,15 @@ _STALL_TIMEOUTS = 4
 _UNFINISHED = """
 SELECT (SELECT count(*) FROM tenantcron.execution_live WHERE scheduled_for <= %s) AS executions,
     (SELECT count(*) FROM tenantcron.schedule_cursor
-    WHERE enabled AND fault IS NULL AND next_run_at <= %s) AS cursors
+    WHERE enabled AND fault IS NULL AND next_run_at <= %s) AS cursors,
+    (SELECT count(*) FROM tenantcron.task WHERE fired_at IS NULL AND execute_at <= %s) AS tasks
 """
 
 
 def run(options: Options) -> Verdict:
     """Run a seed."""
+    if options.remote is not None:
+        return run_remote(options, options.remote)
     verdict = Verdict(options.seed, Findings(), Journal())
     began = monotonic()
     if DiskFull.name in options.faults and not can_mount():
@@ -75,6 +82,12 @@ class _Run:
         self._plans = ReplicaPlans(Random(options.seed + 1), options.faults, options.lifetime)  # noqa: S311 -- as above
         self._sampler = Sampler(bed, self._journal, self._findings)
         self._timers = Timers()
+        self._clients = Clients(
+            bed,
+            self._journal,
+            Random(f"{options.seed} clients"),  # noqa: S311 -- as above
+            self._timers,
+        )
         self._workload: Workload
         self._since: dict[Key, datetime] = {}
         self._began = monotonic()
@@ -155,6 +168,7 @@ class _Run:
             raise HarnessError(f"no standby is streaming; {servers.primary.log_tail()}")
 
     def _break(self) -> None:
+        self._clients.start()
         for fault in shared():
             if fault.name in self._options.faults:
                 # A separate generator for each fault, so that the draws of others do not change its
@@ -173,6 +187,7 @@ class _Run:
             self._timers.run_due()
             self._supervise()
             self._testbed.server.poll(_TICK)
+        self._clients.stop()
         # Handle ended processes immediately: later it is unknown which faults were active.
         self._testbed.meanwhile = self._replicas.supervise
         # The servers first: commands that heal other faults need them.
@@ -261,8 +276,8 @@ class _Run:
         began, fewest = monotonic(), None
         deadline = began + self._options.stall_timeout
         while monotonic() < min(deadline, began + _STALL_TIMEOUTS * self._options.stall_timeout):
-            row = self._testbed.query(_UNFINISHED, until, until)[0]
-            left = row["executions"] + row["cursors"]
+            row = self._testbed.query(_UNFINISHED, until, until, until)[0]
+            left = row["executions"] + row["cursors"] + row["tasks"]
             if not left:
                 break
             # A long run leaves a long queue where limits were low.
@@ -293,7 +308,19 @@ class _Run:
         )
         checker.check_evidence(self._sampler.ended)
         checker.check_records(self._testbed)
+        self._check_tasks(evidence, until)
         self._count(evidence)
+
+    def _check_tasks(self, evidence: Evidence, until: datetime) -> None:
+        records, struck = read_records(self._clients.file), self._journal.struck
+        tasks = read_tasks(self._testbed)
+        TaskChecker(records, tasks, evidence, self._journal, self._findings, until).check()
+        struck["task submitted"] = len(records.acknowledged)
+        struck["task submitted again"] = sum(map(len, records.acknowledged.values())) - len(
+            records.acknowledged
+        )
+        struck["task cancelled"] = len(records.cancelled)
+        struck["task rolled back"] = len(records.rolled_back)
 
     def _count(self, evidence: Evidence) -> None:
         verdict = self._verdict

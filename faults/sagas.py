@@ -15,7 +15,7 @@ from pathlib import Path
 from faults.workload import POISON
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.registry import saga
+from tenantcron.targets.python.registry import saga
 from tenantcron.targets.signals import Fail
 
 EFFECTS = "FAULTS_EFFECTS"

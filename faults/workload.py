@@ -1,7 +1,7 @@
 """The schedules of all tenants, each with the guarantee that is checked."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
@@ -15,7 +15,6 @@ POISON = "poison"
 # Sagas that only supervised schedulers can run.
 REPORTS = ("report0", "report1")
 _ALWAYS = {"overlap": "allow", "start_within": "24h", "auto_pause_after": 0}
-_RETRY = {"max_attempts": MAX_ATTEMPTS, "backoff": "0s", "max_backoff": "1s"}
 _MONTH = timedelta(days=31)
 _WINDOWS = {_MONTH: "31d", timedelta(hours=1): "1h"}
 ZONES = ("Europe/Berlin", "America/New_York", "Australia/Sydney", "Europe/London")
@@ -49,7 +48,10 @@ class Schedule:
     timeout: str = "10s"
     overlap: str = "allow"
     url: str | None = None
+    # A target of another kind than a plain call of `url`.
+    target: Mapping[str, object] | None = None
     attempts: int = MAX_ATTEMPTS
+    backoff: tuple[str, str] = ("0s", "1s")
     auto_pause_after: int = 0
     # The time from which it counts, if long ago: its cursor is set back to it during the run.
     since: datetime | None = None
@@ -69,10 +71,15 @@ class Schedule:
             "timeout": self.timeout,
             "overlap": self.overlap,
             "auto_pause_after": self.auto_pause_after,
-            "retry": {**_RETRY, "max_attempts": self.attempts},
+            "retry": {
+                "max_attempts": self.attempts,
+                "backoff": self.backoff[0],
+                "max_backoff": self.backoff[1],
+            },
             "payload": {"note": note},
         }
-        target = {"target": {"http": {"url": self.url}}} if self.url else {}
+        call = {"http": {"url": self.url}} if self.url else self.target
+        target = {"target": call} if call else {}
         return {"name": self.saga, "trigger": {"scheduled": timing}, **target}
 
 
@@ -97,12 +104,13 @@ class Workload:
         return json.dumps({"version": "1.0", "tenant": tenant, "sagas": sagas})
 
 
-def policy(port: int) -> str:
+def policy(*ports: int) -> str:
     """Return the platform's policy, which allows intervals of a second and the counting service."""
     return (
         '[policy]\nminimum_interval = "1s"\nmax_schedules_per_tenant = 1000\n'
+        "quotas = { starts_per_minute = 1000000 }\n"
         'allowed_hosts = ["http://127.0.0.1"]\nallowed_networks = ["127.0.0.0/8"]\n'
-        f"allowed_ports = [{port}]\n"
+        f"allowed_ports = {list(ports)}\n"
     )
 
 

@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from faults.catalog import names
-from faults.mutants import MUTANTS, Change, Mutant, OutdatedMutantError, build
+from faults.mutant import Change, Mutant, OutdatedMutantError, build
+from faults.mutants import MUTANTS
 
 
-def test_there_are_fourteen_with_unique_names() -> None:
-    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) == 14
+def test_there_are_twenty_with_unique_names() -> None:
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) == 20
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support.brokers import require_celery, require_rabbitmq
+
 from faults.catalog import names
 from faults.disk import can_mount
 from faults.outages import LARGE, DiskFull
@@ -48,6 +50,8 @@ def test_with_all_small_faults_nothing_is_lost_duplicated_or_over_the_limit() ->
     # A run without kills and occurrences would show nothing.
     assert int(kills) >= FEWEST_KILLS
     assert int(occurrences) >= FEWEST_OCCURRENCES
+    for name in ("task submitted", "task submitted again", "task cancelled", "client killed"):
+        assert int(cells(printed, name)[0]) >= 1
 
 
 def test_after_failovers_and_other_outages_nothing_is_lost_or_forgotten() -> None:
@@ -57,3 +61,26 @@ def test_after_failovers_and_other_outages_nothing_is_lost_or_forgotten() -> Non
     for name in LARGE if can_mount() else LARGE - {DiskFull.name}:
         assert int(cells(printed, name)[0]) >= 1
     assert int(cells(printed, "forgotten")[0]) >= FEWEST_OCCURRENCES
+
+
+REMOTE = ("--seed", "7", "--seeds", "1", "--for", "10")
+
+
+def test_callbacks_of_killed_workers_and_apis_lose_and_repeat_nothing_unexplained() -> None:
+    printed = run(*REMOTE, "--remote", "callback")
+    _, kills, occurrences, *found, _, _ = cells(printed, "7")
+    assert found == ["0", "0", "0", "0"]
+    assert int(kills) >= 3
+    assert int(occurrences) >= 20
+    assert int(cells(printed, "completion sent twice")[0]) >= 1
+
+
+def test_work_at_celery_survives_the_death_of_workers_and_of_the_broker() -> None:
+    require_celery()
+    require_rabbitmq()
+    printed = run(*REMOTE[:-1], "22", "--remote", "celery")
+    _, _, occurrences, *found, _, _ = cells(printed, "7")
+    assert found == ["0", "0", "0", "0"]
+    assert int(occurrences) >= 20
+    assert int(cells(printed, "broker killed")[0]) >= 1
+    assert int(cells(printed, "worker killed")[0]) >= 1
