@@ -63,8 +63,8 @@ async def token(database: Database, tenant: str | None) -> str:
 
 
 @contextmanager
-def process(place: Workspace, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a command in the folder of the server."""
+def process(place: Workspace, *arguments: str, **secrets: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a command in the folder of the server, with secrets in its environment."""
     variables = {
         "TENANTCRON_LOG_LEVEL": "warning",
         "TENANTCRON_API_RATE_LIMIT": "100000",
@@ -73,7 +73,7 @@ def process(place: Workspace, *arguments: str) -> Iterator[subprocess.Popen[byte
     started = subprocess.Popen(
         [sys.executable, "-m", "tenantcron", *arguments],
         cwd=place.folder,
-        env=place.environment | variables,
+        env=place.environment | variables | secrets,
     )
     try:
         yield started

@@ -34,7 +34,7 @@ from results import Run
 from serving import embedded_server
 from tables import goals, table
 
-from tenantcron.store.embedded.server import FOLDER
+from tenantcron.store.embedded.home import FOLDER
 
 RESULTS = Path("build/bench/compare.json")
 SCRIPTS = Path(__file__).parent / "peers"
@@ -121,7 +121,7 @@ class Trial:
     def _at_once(self, lead_factor: int) -> Run:
         self.recreate()
         due = self._due(lead_factor)
-        load_seconds = self._load(due)
+        load_seconds = self.load(due)
         with self._processes(due) as started:
             up = self._wait_until_ready(started)
             late = time.time() - due
@@ -150,7 +150,7 @@ class Trial:
         """Load schedules that are not due for an hour, and measure the cost."""
         self.recreate()
         due = math.ceil(time.time()) + 3_600.0
-        load_seconds = self._load(due)
+        load_seconds = self.load(due)
         with self._processes(due) as started:
             up = self._wait_until_ready(started)
             time.sleep(_STABILISE + self.peer.lead_per_thousand * self.number / 1_000)
@@ -170,7 +170,7 @@ class Trial:
         """Load pending work, and measure how fast it is done."""
         self.recreate()
         due = time.time()
-        load_seconds = self._load(due)
+        load_seconds = self.load(due)
         with self._processes(due) as started:
             up = self._wait_until_ready(started)
             finished = self._wait_until_finished(time.time())
@@ -197,7 +197,8 @@ class Trial:
         soon = math.ceil(time.time() + lead_factor * self.peer.lead_for(self.number))
         return float(math.ceil(soon / 60) * 60 if self.peer.store is Store.PG_CRON else soon)
 
-    def _load(self, due: float) -> float:
+    def load(self, due: float) -> float:
+        """Load the work; return the seconds that it took, with the start of the process."""
         begin = time.perf_counter()
         done = run(self._command("load", due), env=self._environment(), check=False)
         if done.returncode:

@@ -45,7 +45,7 @@ from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.store.connection.engine import Database, open_database
 from tenantcron.store.connection.scripts import for_schema, run_script
-from tenantcron.store.embedded.server import FOLDER
+from tenantcron.store.embedded.home import FOLDER
 
 Size = TypeVar("Size")
 

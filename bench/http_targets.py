@@ -30,18 +30,21 @@ from tenantcron.actor.model import scheduler_actor
 from tenantcron.core.auth import HmacAuth
 from tenantcron.core.egress import Egress
 from tenantcron.core.names import TenantId
+from tenantcron.core.requirements import TargetKind
 from tenantcron.core.secret_refs import SecretRef
+from tenantcron.core.targets import HttpTarget
 from tenantcron.manifests.policy import default_policy
 from tenantcron.provider.static_settings import DEFAULTS
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
 from tenantcron.scheduler.steps.deliver import Deliveries
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.schedules.settings import ScheduleSettings, read_settings
-from tenantcron.schedules.targets import HttpTarget
 from tenantcron.store.steps.claiming import Claimed
+from tenantcron.targets.contract import TargetRunner
 from tenantcron.targets.execution import AsyncTransaction, Transaction
-from tenantcron.targets.http import HttpClient
-from tenantcron.targets.registry import Handlers
+from tenantcron.targets.http.client import HttpClient
+from tenantcron.targets.http.runner import HttpRunner
+from tenantcron.targets.python.registry import Handlers
 
 CONCURRENCY = 50
 ROUNDS = 5
@@ -91,7 +94,8 @@ async def _answer(reader: StreamReader, writer: StreamWriter) -> None:
 def executor_call(caller: HttpClient, port: int) -> Call:
     """Return a call as the scheduler makes it."""
     policy = default_policy()._replace(egress=_egress(port), allowed_secrets=(f"env:{SECRET}",))
-    deliveries = Deliveries(caller, policy, _no_time_passed)
+    runners: dict[str, TargetRunner] = {TargetKind.HTTP: HttpRunner(caller)}
+    deliveries = Deliveries(runners, policy, _no_time_passed)
     executor = Executor(Handlers.of([]), lambda _: NoDatabase(), deliveries=deliveries)
     settings = read_settings(DEFAULTS)
     auth = HmacAuth(SecretRef("env", SECRET))

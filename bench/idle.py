@@ -24,7 +24,7 @@ from peers.servers import Postgres
 from serving import embedded_server
 
 from tenantcron.store.connection.idle_connections import LONGEST_IDLE
-from tenantcron.store.embedded.server import FOLDER
+from tenantcron.store.embedded.home import FOLDER
 
 MAX_STATEMENTS, MAX_CONNECTIONS = 120, 4
 # Housekeeping starts within a minute, and its connection is closed when it is idle.

@@ -29,7 +29,7 @@ from serving import embedded_server
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps import fire
 from tenantcron.store.embedded.binaries import programs
-from tenantcron.store.embedded.server import FOLDER
+from tenantcron.store.embedded.home import FOLDER
 
 GOAL = 0.5
 TENANTS = 200

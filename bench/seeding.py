@@ -1,5 +1,6 @@
 """Tenants, cursors, executions and history for measurements, created in SQL."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 import structlog
 from sqlalchemy import text
 
+from tenantcron.core.quotas import QUOTAS
 from tenantcron.core.settings import Settings
 from tenantcron.cron.zones import tz_version
 from tenantcron.migrations.runner import migrate_control
@@ -20,8 +22,9 @@ from tenantcron.store.rows import limits, schedule_definitions
 from tenantcron.targets.capabilities import Capabilities
 
 _TENANTS = text(
-    "INSERT INTO tenantcron.tenant (id, schema_name, created_at, updated_at)"
-    " SELECT 't' || i, 'tenant_t' || i, now(), now() FROM generate_series(1, :tenants) AS i"
+    "INSERT INTO tenantcron.tenant (id, schema_name, created_at, updated_at, quotas)"
+    " SELECT 't' || i, 'tenant_t' || i, now(), now(), CAST(:quotas AS jsonb)"
+    " FROM generate_series(1, :tenants) AS i"
 )
 # The timetable itself fires once a year; the due time is set here.
 _CURSORS = text(
@@ -60,6 +63,15 @@ _PAST = text(
     " SELECT id, 't' || 1 + i % :tenants, id, 'h' || i % 20, 'noop', :definition, at, 'SUCCEEDED',"
     " 'skip', 2, at, 1, 1, 'bench', 'bench', 'scheduler', 'cron-scheduler', at, at, at" + _SPREAD
 )
+_QUOTA = text("UPDATE tenantcron.limits SET quotas = '{\"pending_tasks\": 1000000000}'")
+# Ids in ascending order, as those of version 7.
+_WAITING_TASKS = text(
+    "INSERT INTO tenantcron.task (id, tenant_id, saga_name, execute_at, priority, payload,"
+    " requires, submitted_at, actor_id, actor_type, actor_source, authenticated)"
+    " SELECT CAST(lpad(to_hex(i), 32, '0') AS uuid), 't' || 1 + i % :tenants, 'noop',"
+    " now() + interval '1 year' + make_interval(secs => i), 2, '{}', 'saga:noop', now(), 'bench',"
+    " 'worker', 'sql', false FROM generate_series(1, CAST(:number AS bigint)) AS i"
+)
 _PAST_A_STATEMENT = 250_000
 _CLEAR = (
     "TRUNCATE tenantcron.execution_live",
@@ -90,7 +102,9 @@ class Seeding:
     async def add_tenants(self, tenants: int) -> None:
         """Add tenants without a schema, because the scheduler reads none."""
         async with self.database.transaction() as connection:
-            await connection.execute(_TENANTS, {"tenants": tenants})
+            # Far more starts than the default; they are counted still.
+            quotas = json.dumps({"starts_per_minute": QUOTAS["starts_per_minute"].highest})
+            await connection.execute(_TENANTS, {"tenants": tenants, "quotas": quotas})
             await connection.execute(text("ANALYZE tenantcron.tenant"))
 
     async def add_cursors(
@@ -120,6 +134,14 @@ class Seeding:
         async with self.database.transaction() as connection:
             await connection.execute(_PENDING)
             await connection.execute(text("ANALYZE tenantcron.execution_live"))
+
+    async def add_waiting_tasks(self, number: int, *, tenants: int) -> None:
+        """Add tasks that are due next year, and raise the quota."""
+        async with self.database.transaction() as connection:
+            await connection.execute(text("SET LOCAL synchronous_commit TO off"))
+            await connection.execute(_QUOTA)
+            await connection.execute(_WAITING_TASKS, {"number": number, "tenants": tenants})
+            await connection.execute(text("ANALYZE tenantcron.task"))
 
     async def add_past(self, first: int, last: int, *, tenants: int) -> None:
         """Add history from `first` to `last`: executions that have succeeded."""

@@ -16,7 +16,8 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from tenantcron.core.settings import Settings
-from tenantcron.store.embedded.server import FOLDER, ServerUse
+from tenantcron.store.embedded.home import FOLDER
+from tenantcron.store.embedded.server import ServerUse
 
 _PACKAGED = Path("/usr/lib/postgresql")
 

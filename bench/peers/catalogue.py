@@ -63,6 +63,19 @@ TENANTCRON_EXECUTIONS = Peer(
     schedules=False,
     drains=True,
 )
+# Not part of the comparison; `bench/tasks.py` compares it with delayed jobs.
+TENANTCRON_TASKS = Peer(
+    "tenantcron, tasks",
+    "tenantcron_peer.py",
+    "tasks",
+    "as above; a batch of 1,000 is of one tenant",
+    finished=(
+        "SELECT {number} - (SELECT count(*) FROM tenantcron.execution_live)"
+        " - (SELECT count(*) FROM tenantcron.task"
+        " WHERE fired_at IS NULL AND execute_at < now() + interval '1 day')"
+    ),
+    ready=TENANTCRON.ready,
+)
 PROCRASTINATE = Peer(
     "Procrastinate, periodic",
     "procrastinate_peer.py",

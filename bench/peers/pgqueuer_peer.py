@@ -8,7 +8,7 @@ import asyncpg
 import uvloop
 from pgqueuer import AsyncpgDriver, Job, PgQueuer, Queries
 from pgqueuer.models import Schedule
-from recording import arguments, cron_with_seconds, mark_ready, record_start, url
+from recording import arguments, cron_with_seconds, mark_ready, record_start, submission, url
 
 JOBS_PER_CALL = 1_000
 
@@ -19,8 +19,9 @@ async def _load(kind: str, number: int, due: float) -> None:
     queries = Queries(AsyncpgDriver(connection))
     await queries.install()
     if kind == "jobs":
-        for first in range(0, number, JOBS_PER_CALL):
-            await _enqueue(queries, min(JOBS_PER_CALL, number - first), due)
+        with submission():
+            for first in range(0, number, JOBS_PER_CALL):
+                await _enqueue(queries, min(JOBS_PER_CALL, number - first), due)
     await connection.close()
 
 

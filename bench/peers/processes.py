@@ -10,6 +10,8 @@ from pathlib import Path
 
 _TICK = os.sysconf("SC_CLK_TCK")
 _TIMEOUT = 20.0
+# The file in which a peer records the seconds that submitting took.
+SUBMITTED = "submitted"
 
 
 @dataclass(frozen=True, slots=True)

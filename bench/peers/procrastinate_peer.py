@@ -10,7 +10,7 @@ import logging
 from datetime import UTC, datetime
 
 import procrastinate
-from recording import arguments, cron_with_seconds, mark_ready, record_start, url
+from recording import arguments, cron_with_seconds, mark_ready, record_start, submission, url
 
 CONCURRENCY = 10
 POLLING = {"jobs": 0.1, "periodic": 5.0}
@@ -33,7 +33,8 @@ async def _load(app: procrastinate.App, kind: str, number: int, due: float) -> N
     async with app.open_async():
         await app.schema_manager.apply_schema_async()
         if kind == "jobs":
-            await _defer(app, number, due)
+            with submission():
+                await _defer(app, number, due)
 
 
 async def _defer(app: procrastinate.App, number: int, due: float) -> None:

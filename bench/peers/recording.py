@@ -3,10 +3,14 @@
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from struct import pack
+
+from processes import SUBMITTED, Session
 
 
 def record_start() -> None:
@@ -23,6 +27,20 @@ def _file(pid: int) -> int:
 def mark_ready() -> None:
     """Report that this process has loaded all its work."""
     (_records() / f"{os.getpid()}.ready").touch()
+
+
+@contextmanager
+def submission() -> Iterator[None]:
+    """Record the seconds that submitting takes: elapsed, and CPU with that of the server."""
+    server = Session(int(os.environ["BENCH_SERVER"])) if "BENCH_SERVER" in os.environ else None
+    elapsed, cpu = time.perf_counter(), _cpu_seconds(server)
+    yield
+    elapsed, cpu = time.perf_counter() - elapsed, _cpu_seconds(server) - cpu
+    (_records() / SUBMITTED).write_text(f"{elapsed} {cpu}", encoding="ascii")
+
+
+def _cpu_seconds(server: Session | None) -> float:
+    return time.process_time() + (server.seconds() if server else 0.0)
 
 
 def _records() -> Path:
