@@ -1,6 +1,7 @@
 """Take the screenshots of the dashboard: `make demo ONCE=1 screenshots`.
 
 They show the database of the demo with a running scheduler, so they differ a little each time.
+`docs/picture_inputs.py` explains how a test notices that they are out of date.
 """
 
 import os
@@ -11,21 +12,24 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import ViewportSize, sync_playwright
+
+from docs.picture_inputs import store
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 ADDRESS = "http://127.0.0.1:8081/ui"
 COMMAND = str(Path(sys.executable).parent / "tenantcron")
 # Name, page, theme.
-SCREENSHOTS = (
+SCREENSHOTS: tuple[tuple[str, str, Literal["light", "dark"]], ...] = (
     ("overview", ADDRESS, "light"),
     ("schedule", f"{ADDRESS}/tenants/meadow/schedules/balance_reservoirs", "dark"),
 )
-SIZE = {"width": 1200, "height": 1150}
+SIZE: ViewportSize = {"width": 1200, "height": 1150}
 # Small enough for the page and for the repository.
 SCALE = 0.6
 PATIENCE = 30
@@ -41,6 +45,7 @@ def main(demo: Path) -> None:
             page.goto(address)
             page.screenshot(path=IMAGES / f"{name}.png")
         browser.close()
+    store()
 
 
 @contextmanager
