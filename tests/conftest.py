@@ -6,6 +6,7 @@ account, and every start of pytest shuts other accounts out of that folder.
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -32,11 +33,25 @@ settings.register_profile("others", settings.get_profile("same"), derandomize=Fa
 settings.load_profile("same")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Start one more worker than processors: tests often wait for processes that they started."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Make one folder for the run; workers inherit its name."""
+    # A shell that runs the tests in the background makes its children ignore Ctrl-C. Processes
+    # under test inherit the default from here: code in a forked child can wait for ever for a lock
+    # that another thread held at the fork.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
         prefer_memory()
         os.environ[RUN_FOLDER] = tempfile.mkdtemp(prefix="tenantcron-tests-")
+        # The contexts of the user who runs the tests must not matter.
+        os.environ["XDG_CONFIG_HOME"] = str(Path(os.environ[RUN_FOLDER]) / "config")
+        # No embedded server outlives the test that needed it.
+        os.environ["TENANTCRON_EMBEDDED_LINGER"] = "0s"
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

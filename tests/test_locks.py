@@ -38,8 +38,8 @@ def declared(extras: Iterable[str]) -> Iterator[Requirement]:
 def wanted(lock: str) -> list[Requirement]:
     if lock == "build":
         return [Requirement(text) for text in PYPROJECT["build-system"]["requires"]]
-    if lock == "tools":
-        return [Requirement(text) for text in PYPROJECT["dependency-groups"]["tools"]]
+    if lock in PYPROJECT["dependency-groups"]:
+        return [Requirement(text) for text in PYPROJECT["dependency-groups"][lock]]
     return list(declared(EXTRAS[lock]))
 
 
@@ -101,7 +101,7 @@ def test_the_image_gets_the_versions_that_the_tests_passed_with() -> None:
 def test_make_installs_only_what_is_locked() -> None:
     """Each `pip install` checks hashes, or builds from the sources here without the network."""
     dry = subprocess.run(
-        ["make", "--dry-run", "--always-make", "setup", "types", "sbom"],
+        ["make", "--dry-run", "--always-make", "setup", "types", "sbom", "docs"],
         cwd=ROOT,
         env={key: value for key, value in os.environ.items() if not key.startswith("MAKE")},
         capture_output=True,

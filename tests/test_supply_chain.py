@@ -14,10 +14,20 @@ import pytest
 from packaging.utils import canonicalize_name
 from support.locks import read_lock
 from support.ports import free_port
-from support.tools import tool
+from support.tools import run_tool, tool
 
 ROOT = Path(__file__).parents[1]
 SBOM = ROOT / "build" / "sbom.json"
+# Prints the first violation of the schema of CycloneDX, or None.
+VALIDATE = """
+import json, sys
+from pathlib import Path
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+text = Path(sys.argv[1]).read_text(encoding="utf-8")
+version = SchemaVersion.from_version(json.loads(text)["specVersion"])
+print(JsonStrictValidator(version).validate_str(text))
+"""
 
 
 def make(target: str, *variables: str) -> subprocess.CompletedProcess[str]:
@@ -38,6 +48,8 @@ def test_the_sbom_names_every_runtime_dependency_with_its_version_and_nothing_el
     SBOM.unlink(missing_ok=True)
     made = make("sbom")
     assert made.returncode == 0, made.stderr
+    checked = run_tool("python", "-c", VALIDATE, SBOM)
+    assert (checked.returncode, checked.stdout) == (0, "None\n"), checked.stderr
     document = json.loads(SBOM.read_text(encoding="utf-8"))
     assert document["bomFormat"] == "CycloneDX"
     assert document["metadata"]["component"]["name"] == "tenantcron"

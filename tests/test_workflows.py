@@ -12,8 +12,10 @@ from support.tools import run_tool
 ROOT = Path(__file__).parents[1]
 GITHUB = ROOT / ".github"
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
+ACTION = ROOT / "action.yml"
 SCHEMAS = {
     "github-workflows": WORKFLOWS,
+    "github-actions": [ACTION],
     "github-issue-forms": [
         *GITHUB.glob("ISSUE_TEMPLATE/bug.yml"),
         *GITHUB.glob("ISSUE_TEMPLATE/feature.yml"),
@@ -44,7 +46,7 @@ def test_the_files_for_github_are_valid_by_their_schemas(schema: str) -> None:
 
 def test_our_workflows_have_no_findings() -> None:
     """Unpinned actions, kept credentials, wide permissions and injections are findings."""
-    run = run_tool("zizmor", "--offline", "--persona", "pedantic", *WORKFLOWS)
+    run = run_tool("zizmor", "--offline", "--persona", "pedantic", *WORKFLOWS, ACTION)
     assert run.returncode == 0, run.stdout
 
 
@@ -59,13 +61,40 @@ def test_our_workflow_tests_every_python_that_is_supported() -> None:
 
 def test_the_workflows_of_the_pages_have_no_findings(tmp_path: Path) -> None:
     shown = shown_workflows()
-    assert len(shown) >= 5
+    assert len(shown) >= 4
     files = []
     for number, (page, body) in enumerate(shown):
         files.append(tmp_path / f"{page.replace('/', '-')}-{number}.yml")
         files[-1].write_text(body, encoding="utf-8")
     run = run_tool("zizmor", "--offline", *files)
     assert run.returncode == 0, run.stdout
+
+
+def uses_of_our_action() -> list[tuple[str, dict[str, str]]]:
+    """Return the inputs that workflows of the pages give to our action, with the page's name."""
+    return [
+        (page, step.get("with", {}))
+        for page, body in shown_workflows()
+        for job in YAML(typ="safe").load(body)["jobs"].values()
+        for step in job["steps"]
+        if step.get("uses", "").startswith("platform/tenantcron@")
+    ]
+
+
+def test_the_workflows_of_the_pages_give_our_action_inputs_that_it_has() -> None:
+    inputs = YAML(typ="safe").load(ACTION.read_text(encoding="utf-8"))["inputs"]
+    used = uses_of_our_action()
+    assert {given.get("mode", "validate") for _, given in used} == {"validate", "plan", "apply"}
+    for page, given in used:
+        assert given.keys() <= inputs.keys(), page
+
+
+def test_the_page_describes_every_input_of_our_action() -> None:
+    inputs = YAML(typ="safe").load(ACTION.read_text(encoding="utf-8"))["inputs"]
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    for name, entry in inputs.items():
+        default = f"`{entry['default']}`" if entry["default"] else "none"
+        assert f"| `{name}` | {default} |" in page
 
 
 def test_an_unpinned_action_is_a_finding(tmp_path: Path) -> None:

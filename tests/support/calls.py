@@ -16,7 +16,8 @@ from tenantcron.core.egress import Egress
 from tenantcron.core.names import SagaName, ScheduleName, TenantId
 from tenantcron.core.values import JsonObject
 from tenantcron.targets.execution import AsyncTransaction, Execution, Transaction
-from tenantcron.targets.http import HttpClient, TargetRequest
+from tenantcron.targets.http.client import HttpClient
+from tenantcron.targets.http.requests import TargetRequest
 from tenantcron.targets.responses import ServiceResponse
 from tenantcron.targets.signals import Fail, Retry
 from tenantcron.targets.tokens import TokenError

@@ -22,7 +22,8 @@ from support.patience import PATIENCE
 from tenantcron.core.settings import Settings
 from tenantcron.migrations.runner import migrate
 from tenantcron.store.connection.engine import open_database
-from tenantcron.store.embedded.server import DATA, FOLDER, ServerUse
+from tenantcron.store.embedded.home import DATA, FOLDER
+from tenantcron.store.embedded.server import ServerUse
 
 TEMPLATE = "migrated"
 GUARDED = "guarded"

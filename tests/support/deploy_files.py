@@ -7,6 +7,8 @@ from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
+BASE = DEPLOY / "kubernetes" / "base"
+OVERLAYS = sorted(file.parent for file in BASE.parent.glob("overlays/*/kustomization.yaml"))
 Yaml = dict[str, Any]
 
 
@@ -20,9 +22,22 @@ def compose() -> Yaml:
 
 
 def resources(kind: str) -> list[Yaml]:
-    text = (DEPLOY / "kubernetes.yml").read_text(encoding="utf-8")
-    loaded = YAML(typ="safe").load_all(text)
+    """Return the resources of the base of Kubernetes, in the order of its kustomization."""
+    kustomization = YAML(typ="safe").load((BASE / "kustomization.yaml").read_text(encoding="utf-8"))
+    if kind == "ConfigMap":
+        return [_config_map(entry) for entry in kustomization["configMapGenerator"]]
+    files = [BASE / name for name in kustomization["resources"] if name.endswith(".yml")]
+    loaded = [
+        resource
+        for file in files
+        for resource in YAML(typ="safe").load_all(file.read_text(encoding="utf-8"))
+    ]
     return [resource for resource in loaded if resource["kind"] == kind]
+
+
+def _config_map(entry: Yaml) -> Yaml:
+    data = {name: (BASE / name).read_text(encoding="utf-8") for name in entry["files"]}
+    return {"kind": "ConfigMap", "metadata": {"name": entry["name"]}, "data": data}
 
 
 def templates() -> list[Yaml]:

@@ -8,8 +8,8 @@ from sqlalchemy import event
 from tenantcron.store.connection.engine import Database
 
 
-async def explained(database: Database, read: Any) -> str:
-    """Return the plans of all statements that a read sends, as in a request."""
+async def explained(database: Database, read: Any, *, as_owner: bool = False) -> str:
+    """Return the plans of all statements that a read sends, as in a request or as the owner."""
     sent: list[tuple[str, Any]] = []
 
     def collect(_: object, __: object, statement: str, parameters: Any, *___: object) -> None:
@@ -17,7 +17,8 @@ async def explained(database: Database, read: Any) -> str:
             sent.append((statement, parameters))
 
     engine = database.engine.sync_engine
-    async with database.seen_by(None).transaction() as connection:
+    seen = database if as_owner else database.seen_by(None)
+    async with seen.transaction() as connection:
         event.listen(engine, "before_cursor_execute", collect)
         await read(connection)
         event.remove(engine, "before_cursor_execute", collect)

@@ -2,7 +2,6 @@
 
 import io
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -62,10 +61,6 @@ def numbered(count: int, timetable: str = NIGHTLY) -> dict[str, str]:
 
 def _nothing() -> None:
     """Ignore progress."""
-
-
-def _heed_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,8 +239,6 @@ class Shell:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # A shell that runs the tests in the background makes its children ignore Ctrl-C.
-            preexec_fn=_heed_interrupts,  # noqa: PLW1509 -- no threads hold locks here
         )
 
     def _environment(self, variables: Mapping[str, str]) -> dict[str, str]:
@@ -255,8 +248,9 @@ class Shell:
             for name, value in os.environ.items()
             if not name.startswith(_PIPELINE_VARIABLES)
         }
-        url = {"TENANTCRON_DATABASE_URL": self.url} if self.url else {}
-        return {**kept, **url, **variables}
+        # An embedded server must not outlive the test.
+        database = ("DATABASE_URL", self.url) if self.url else ("EMBEDDED_LINGER", "0s")
+        return {**kept, f"TENANTCRON_{database[0]}": database[1], **variables}
 
 
 @contextmanager

@@ -9,6 +9,7 @@ same state, and one of the two orders is enough. The rules err on the side of "t
 - Everything else is a write, and so is a locking read. A write commutes with a step that names none
   of its tables. A table includes those that it references, because a foreign key locks them.
 - `take_lock` and `try_lock` lock a row, read the workers, and may take an advisory lock.
+- `submit_tasks` writes tasks and executions, and reads their tenant and its quotas.
 - Triggers only append, to their own tables. A read of such a table commutes with no write.
 - A COMMIT commutes only if its transaction has neither written nor locked anything.
 """
@@ -21,9 +22,10 @@ COMMIT = "COMMIT"
 _LOCAL = re.compile(
     r"\s*(SET LOCAL\b|SELECT (pg_catalog\.)?(set_config|pg_notify)\()", re.IGNORECASE
 )
-_PLAIN_READ = re.compile(r"\s*SELECT\b", re.IGNORECASE)
+_PLAIN_READ = re.compile(r"\s*(SELECT|WITH)\b", re.IGNORECASE)
 _EFFECT = re.compile(
-    r"\bFOR (NO KEY )?(UPDATE|SHARE|KEY SHARE)\b|\b(pg_advisory|nextval|setval|take_lock|try_lock)",
+    r"\b(INSERT|UPDATE|DELETE|MERGE)\b|\bFOR (SHARE|KEY SHARE)\b"
+    r"|\b(pg_advisory|nextval|setval|take_lock|try_lock|submit_tasks)",
     re.IGNORECASE,
 )
 _TABLE = re.compile(r"\b(tenantcron|tenant_\w+)\.(\w+)")
@@ -36,7 +38,9 @@ REFERENCES = {
     "tenant_schedule": {"manifest_version", "tenant"},
 }
 # Every write may append to these, through triggers.
-_APPENDED = frozenset({"audit_record", "identity", "outbox", "event_lane", "event"})
+_APPENDED = frozenset(
+    {"audit_record", "schedule_change", "identity", "outbox", "event_lane", "event"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,8 @@ def footprint(statement: str) -> Footprint:
     tables = {"execution" if _EXECUTION.fullmatch(name) else name for name in names}
     if "pg_advisory" in statement:
         tables.add("advisory lock")
+    if "submit_tasks" in statement:
+        tables |= {"task", "execution", "tenant", "limits", "worker"}
     if "take_lock" in statement or "try_lock" in statement:
         tables |= {"lock", "worker", "advisory lock"}
     is_plain = _PLAIN_READ.match(statement) and not _EFFECT.search(statement)

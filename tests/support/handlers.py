@@ -10,7 +10,8 @@ from tenantcron.scheduler.steps.attempts import Attempt
 from tenantcron.scheduler.steps.execute import GRACE, Executor
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.execution import AsyncTransaction, Execution, Transaction
-from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, SourceLocation
+from tenantcron.targets.handlers import Handler, HandlerFunction, SourceLocation
+from tenantcron.targets.python.registry import Handlers
 
 
 class NoDatabase:

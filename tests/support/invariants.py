@@ -68,6 +68,19 @@ INVARIANTS: Mapping[str, str] = {
         SELECT tenant_id FROM tenantcron.manifest_version
         GROUP BY tenant_id HAVING count(*) <> max(version)
     """,
+    "a task has exactly one execution if it was fired, and none before": """
+        SELECT t.id FROM tenantcron.task AS t
+        LEFT JOIN tenantcron.execution AS e ON e.id = t.id
+        GROUP BY t.id
+        HAVING count(e.id) <> CASE WHEN t.fired_at IS NULL THEN 0 ELSE 1 END
+            OR bool_or(e.scheduled_for <> least(t.execute_at, t.fired_at))
+    """,
+    "the execution of a task has a task": """
+        SELECT e.id FROM tenantcron.execution AS e
+        WHERE e.schedule_id = e.id AND NOT EXISTS (
+            SELECT FROM tenantcron.task AS t WHERE t.id = e.id AND t.tenant_id = e.tenant_id
+        )
+    """,
     "no tenant is marked as synced beyond its revision": """
         SELECT id FROM tenantcron.tenant WHERE synced_revision > schedule_revision
     """,

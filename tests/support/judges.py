@@ -1,4 +1,4 @@
-"""Three validators of structure: the JSON Schema, the models, and our own check."""
+"""Validators of structure: the JSON Schemas, the models, and our own check."""
 
 import json
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from pydantic import ValidationError as ModelError
 
 from tenantcron.core.values import JsonValue
+from tenantcron.manifests.editor_schema import editor_schema
 from tenantcron.manifests.language.models import ManifestSpec
 from tenantcron.manifests.language.policy_models import PolicySpec
 from tenantcron.manifests.language.schemas import SchemaName, schema_text
@@ -58,10 +59,21 @@ _Validator: Any = extend(  # type: ignore[no-untyped-call] # its stub has no typ
         "additionalProperties": _additional_properties,
     },
 )
+
+
+def _editor_validator(name: SchemaName) -> Any:
+    """Return the schema for editors without its time zones, which are not structure."""
+    schema = json.loads(editor_schema(name, ()))
+    for definition in schema["$defs"].values():
+        definition.get("properties", {}).get("timezone", {}).pop("enum", None)
+    return _Validator(schema)
+
+
 _SCHEMAS = {
     "manifest": _Validator(json.loads(schema_text("manifest"))),
     "policy": _Validator(json.loads(schema_text("policy"))),
 }
+_EDITORS = {"manifest": _editor_validator("manifest"), "policy": _editor_validator("policy")}
 _MODELS: dict[SchemaName, TypeAdapter[Any]] = {
     "manifest": TypeAdapter(ManifestSpec),
     "policy": TypeAdapter(PolicySpec),
@@ -91,6 +103,7 @@ def verdicts(name: SchemaName, data: JsonValue) -> dict[str, bool]:
     """Return the result of each validator."""
     return {
         "jsonschema": schema_accepts(name, data),
+        "editor": bool(_EDITORS[name].is_valid(data)),
         "pydantic": models_accept(name, data),
         "ours": structure_accepts(name, data),
     }

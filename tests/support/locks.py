@@ -8,7 +8,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 FOLDER = Path(__file__).resolve().parents[2] / "locks"
-NAMES = ("build", "dev", "runtime", "tools")
+NAMES = ("build", "dev", "docs", "runtime", "tools")
 # Each package has continued lines with its version and hashes.
 _ENTRY = re.compile(
     r"^(?P<requirement>[^#\s].*?)(?P<hashes>(?: \\\n    --hash=\S+)*)$", re.MULTILINE

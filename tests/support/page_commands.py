@@ -19,10 +19,11 @@ from support.page_tables import made_table
 from support.pages import BLOCK, ROOT, TABLE
 
 from tenantcron.store.connection.database_urls import DatabaseTarget
-from tenantcron.store.embedded.server import FOLDER, ServerUse
+from tenantcron.store.embedded.home import FOLDER
+from tenantcron.store.embedded.server import ServerUse
 
 # Every other command opens a database.
-WITHOUT_DATABASE = {"validate", "next", "explain", "schema"}
+WITHOUT_DATABASE = {"init", "dev", "validate", "next", "explain", "schema"}
 COMMAND = re.compile(r"^\$ (?P<command>tenantcron .*)$", re.MULTILINE)
 MOVES = "moves with the clock"
 CUT = "; definitions cut"

@@ -16,6 +16,7 @@ from itertools import islice
 from support.pages import ROOT, Json
 
 from tenantcron.actor.grants import Role
+from tenantcron.cli.exit_codes import EXIT_CODES, ExitCodes
 from tenantcron.core.durations import format_duration, parse_duration
 from tenantcron.core.settings import PREFIX, Settings
 from tenantcron.cron.analysis import shortest_gap
@@ -107,7 +108,7 @@ def takes(root: Json, field: Json) -> str:
 def place(root: Json, definition: str) -> str:
     """Return where a definition is described; the policy's page links to the manifest's."""
     is_borrowed = root is schema("policy") and definition in schema("manifest")["$defs"]
-    page = "docs/manifest.md" if is_borrowed else ""
+    page = "manifest.md" if is_borrowed else ""
     # An entry of `schedules:` and a preset are schedules without a name.
     return f"{page}#{definition.lower().replace('timing', 'scheduled')}"
 
@@ -296,7 +297,19 @@ def listed_roles() -> list[list[str]]:
     ]
 
 
+def listed_exit_codes() -> list[list[str]]:
+    """A row for each meaning of the codes, with the commands that share it."""
+    commands: dict[ExitCodes, list[str]] = {}
+    for command, codes in EXIT_CODES.items():
+        commands.setdefault(codes, []).append(f"`{command}`")
+    return [
+        [", ".join(names), codes.success, codes.failure, codes.misuse]
+        for codes, names in commands.items()
+    ]
+
+
 LISTS: dict[str, Callable[[], list[list[str]]]] = {
+    "exit-codes": listed_exit_codes,
     "refusals": listed_refusals,
     "tables": listed_tables,
     "settings": listed_settings,

@@ -3,6 +3,7 @@
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,9 @@ BLOCK = re.compile(
 TABLE = re.compile(
     r"<!-- (?P<kind>fields|checked|listed): (?P<what>[^\n]*?) -->\n+(?P<table>(?:\|.*\n)+)"
 )
-LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+# A link or an image; the text of a link may contain code with brackets.
+LINK = re.compile(r"\[(?:`[^`]*`|[^\]])*\]\((?P<target>[^)\s]+)\)")
+FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#+ (?P<title>.+)$", re.MULTILINE)
 
 Json = dict[str, Any]
@@ -62,15 +65,25 @@ def yaml_blocks(page: Path) -> Iterator[Json]:
 
 
 def pipeline_commands(page: Path) -> Iterator[str]:
-    """Yield our commands in the pipelines of a page."""
+    """Yield our commands in the pipelines of a page, including those of our action."""
     for data in yaml_blocks(page):
         for text in strings(data):
             yield from re.findall(r"^tenantcron .*$", text, re.MULTILINE)
 
 
+def _command_of_action(inputs: dict[str, str]) -> str:
+    """Return the command that our action runs last, with the inputs that pages use."""
+    commands = {"validate": "validate", "plan": "plan", "apply": "apply-manifest"}
+    command = commands[inputs.get("mode", "validate")]
+    created = " --create-tenants" if inputs.get("create-tenants") == "true" else ""
+    return f"tenantcron {command} {inputs.get('paths', 'manifests/')}{created}"
+
+
 def strings(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
+    elif isinstance(value, dict) and str(value.get("uses")).startswith("platform/tenantcron@"):
+        yield _command_of_action(value.get("with", {}))
     elif isinstance(value, dict):
         for item in value.values():
             yield from strings(item)
@@ -82,6 +95,23 @@ def strings(value: object) -> Iterator[str]:
 def each_page_with(part: Callable[[Path], object]) -> pytest.MarkDecorator:
     """Parametrise with the pages that have such a part, so that no test is empty."""
     return pytest.mark.parametrize("page", [page for page in PAGES if part(page)], ids=page_id)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a page, repeated ones with a number."""
+    titles = [match["title"] for match in HEADING.finditer(prose(page))]
+    found: Counter[str] = Counter()
+    shown = set()
+    for title in titles:
+        anchor = re.sub(r"[^\w\s-]", "", title.lower()).strip().replace(" ", "-")
+        shown.add(f"{anchor}-{found[anchor]}" if found[anchor] else anchor)
+        found[anchor] += 1
+    return shown
+
+
+def prose(page: Path) -> str:
+    """Return a page without its blocks of code."""
+    return FENCE.sub("", page.read_text(encoding="utf-8"))
 
 
 def marked(page: str, mark: str) -> str:

@@ -10,15 +10,17 @@ from support.patience import PATIENCE
 from support.scheduling import Scheduling
 
 from tenantcron.core.settings import Settings
+from tenantcron.events.outbox import Outbox
+from tenantcron.events.publisher import BusPublisher
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.scheduler.events.outbox import Outbox
 from tenantcron.scheduler.replica.replica_loops import ReplicaRun
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.scheduler.steps.handler_connections import HandlerConnections
 from tenantcron.store.connection.handler_transactions import HandlerTransactions
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, SourceLocation
+from tenantcron.targets.handlers import Handler, HandlerFunction, SourceLocation
+from tenantcron.targets.python.registry import Handlers
 
 
 @dataclass
@@ -74,12 +76,15 @@ async def made(
     works: Works,
     settings: Settings | None = None,
     outbox: Outbox | None = None,
+    publisher: BusPublisher | None = None,
 ) -> AsyncIterator[ReplicaRun]:
     transactions = HandlerTransactions(real.database.target)
     try:
         executor = Executor(works.handlers(), HandlerConnections(transactions))
         replica = Replica(real.database, settings or real.settings)
-        yield ReplicaRun(replica, executor, (TenantScheduleProvider(),), outbox)
+        yield ReplicaRun(
+            replica, executor, (TenantScheduleProvider(),), outbox, publisher=publisher
+        )
     finally:
         await transactions.close()
 
@@ -90,9 +95,10 @@ async def at_work(
     works: Works,
     settings: Settings | None = None,
     outbox: Outbox | None = None,
+    publisher: BusPublisher | None = None,
 ) -> AsyncIterator[ReplicaRun]:
     """Run until the end of the block, then stop and drain."""
-    async with made(real, works, settings, outbox) as run:
+    async with made(real, works, settings, outbox, publisher) as run:
         running = asyncio.create_task(run.run())
         try:
             yield run

@@ -1,6 +1,6 @@
 """A database that can be restored to an earlier state within milliseconds, repeatedly.
 
-Audit records stay: they are append-only, even for superusers.
+Audit records and the times of changes stay: they are append-only, even for superusers.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _TABLES = """
 SELECT n.nspname, c.relname
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE c.relkind = 'r' AND (n.nspname = 'tenantcron' OR n.nspname LIKE 'tenant\\_%')
-    AND c.relname <> 'audit_record'
+    AND c.relname NOT IN ('audit_record', 'schedule_change')
 ORDER BY 1, 2
 """
 _COPIES = "copies"

@@ -23,14 +23,18 @@ from tenantcron.scheduler.steps.claim import Sweep, claim_batch
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.scheduler.steps.finish import finish_batch
 from tenantcron.scheduler.steps.fire import fire_batch
+from tenantcron.scheduler.steps.fire_tasks import fire_due_tasks
+from tenantcron.schedules.task_request import TaskRequest, batch_json
 from tenantcron.schedules.timetable import zoned_timetable
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import execution_history, limits, schedule_definitions
 from tenantcron.store.rows.execution_history import AttemptRow
 from tenantcron.store.schema.tables import execution, schedule_cursor
 from tenantcron.store.schema.tables import tenant as tenant_table
+from tenantcron.store.steps import submit
 from tenantcron.store.steps.claiming import Claim, Claimed
 from tenantcron.store.steps.finishing import Finished
+from tenantcron.store.steps.submit import Submitted
 from tenantcron.targets.capabilities import ANYTHING, Capabilities
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
@@ -195,9 +199,25 @@ class Scheduling:
         fired = 0
         while True:
             batch = await fire_batch(replica or self.replica())
-            fired += batch.executions
-            if not batch.more:
+            tasks = await fire_due_tasks(replica or self.replica())
+            fired += batch.executions + tasks.executions
+            if not batch.more and not tasks.more:
                 return fired
+
+    async def submit(
+        self, *requests: TaskRequest, tenant: str = "acme", **request: Any
+    ) -> list[Submitted]:
+        """Submit tasks of a tenant that exists: these, or one with the given fields."""
+        given = requests or (TaskRequest(**{"saga": "work", **request}),)
+        async with self.database.transaction() as connection:
+            tasks = batch_json(given)
+            return await submit.submit(connection, TenantId(tenant), tasks, self.clock.now)
+
+    async def task(self, tenant: str = "acme", **request: Any) -> UUID:
+        """Submit a task, and return its id."""
+        await self.tenant(tenant)
+        (submitted,) = await self.submit(tenant=tenant, **request)
+        return submitted.id
 
     async def claim(self, replica: Replica | None = None) -> Claim:
         """Claim a batch."""

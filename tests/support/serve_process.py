@@ -14,10 +14,10 @@ from support.ports import free_port
 
 @contextmanager
 def serving(
-    shell: Shell, *arguments: str, **variables: str
+    shell: Shell, *arguments: str, at: int | None = None, **variables: str
 ) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
-    """Start the command, and wait until it responds."""
-    port = free_port()
+    """Start the command, at a free port unless one is given, and wait until it responds."""
+    port = at or free_port()
     process = shell.start("serve", "--port", str(port), *arguments, **variables)
     url = f"http://127.0.0.1:{port}"
     try:

@@ -1,9 +1,9 @@
 """A fixture for interleavings: one tenant with one schedule, and the programs that act on it."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
@@ -13,20 +13,25 @@ from support.interleaving import Program
 from support.scheduling import NOON, Row, Scheduling
 
 from tenantcron.core.names import TenantId
+from tenantcron.core.schedule_refs import ScheduleRef
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.reconciler.plan import DesiredState
-from tenantcron.scheduler.inspect.schedule_status import ScheduleRef
 from tenantcron.scheduler.operate.operator import Operator
+from tenantcron.scheduler.operate.task_operator import TaskOperator
+from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.steps.claim import claim_batch
 from tenantcron.scheduler.steps.finish import finish_batch, recover_lost
 from tenantcron.scheduler.steps.fire import fire_batch
+from tenantcron.scheduler.steps.fire_tasks import fire_due_tasks
+from tenantcron.schedules.task_request import TaskRequest, batch_json
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.locks import Lock, take_lock
 from tenantcron.store.rows.tenants import TenantLimits
-from tenantcron.store.steps import finishing
+from tenantcron.store.steps import finishing, submit
 from tenantcron.store.steps.claiming import Claim, Claimed, Lease
+from tenantcron.store.steps.submit import Submitted
 from tenantcron.tenants.registry import Registry
 
 ACME = TenantId("acme")
@@ -101,9 +106,27 @@ class Stage:
         """Fire everything that is due."""
         return lambda database: fire_batch(self._on(database).replica("fires"))
 
+    def fire_tasks(self) -> Program:
+        """Fire all tasks that are due."""
+        return lambda database: fire_due_tasks(self._on(database).replica("fires"))
+
+    def replica(self, database: Database, name: str) -> Replica:
+        """Return a replica on another connection."""
+        return self._on(database).replica(name)
+
     def claim(self, worker: str = "claims", *sagas: str) -> Program:
         """Claim what may start, of these sagas or of any."""
         return lambda database: claim_batch(self._on(database).replica(worker, *sagas))
+
+    def claim_while_scarce(self, worker: str = "claims") -> Program:
+        """Claim as a replica that knows that slots are scarce: with half of the statements."""
+
+        def run(database: Database) -> Awaitable[Claim]:
+            replica = self._on(database).replica(worker)
+            replica.demand.is_scarce = True
+            return claim_batch(replica)
+
+        return run
 
     def register_and_claim_as_before(self, worker: str) -> Program:
         """Claim as a replica of the release before, which has just been started."""
@@ -162,6 +185,26 @@ class Stage:
         """Retry an execution that has ended."""
         return lambda database: self._operator(database).retry(str(execution))
 
+    def submit(self, request: TaskRequest) -> Program:
+        """Submit a task, in a transaction of two statements."""
+
+        async def run(database: Database) -> Submitted:
+            async with database.transaction() as connection:
+                await connection.exec_driver_sql("SELECT 1")
+                at = self.scheduling.clock.now
+                (submitted,) = await submit.submit(connection, ACME, batch_json([request]), at)
+            return submitted
+
+        return run
+
+    def cancel_task(self, task: UUID) -> Program:
+        """Cancel a task."""
+        return lambda database: self._task_operator(database).cancel(task, "not needed")
+
+    def reschedule_task(self, task: UUID, execute_at: datetime) -> Program:
+        """Change the time of a task."""
+        return lambda database: self._task_operator(database).reschedule(task, execute_at)
+
     def suspend(self) -> Program:
         """Suspend the tenant."""
         return lambda database: Registry(database, DEPLOYER).suspend(ACME, "unpaid")
@@ -177,3 +220,6 @@ class Stage:
 
     def _operator(self, database: Database) -> Operator:
         return Operator(database, self.scheduling.settings, DEPLOYER, self.scheduling.clock)
+
+    def _task_operator(self, database: Database) -> TaskOperator:
+        return TaskOperator(database, self.scheduling.settings, DEPLOYER, self.scheduling.clock)

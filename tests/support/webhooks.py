@@ -11,11 +11,12 @@ from support.scheduling import Scheduling
 from support.services import Behaviour, Received, Service, answering, service
 
 from tenantcron.core.values import JsonObject
-from tenantcron.scheduler.events.outbox import Outbox
-from tenantcron.scheduler.events.webhooks import EVENT_TYPES, WebhookSender
+from tenantcron.events.cloud_events import EVENT_TYPES
+from tenantcron.events.outbox import Outbox
+from tenantcron.events.webhooks.requests import WebhookSender
 from tenantcron.store.rows import webhooks
 from tenantcron.store.rows.webhooks import Webhook
-from tenantcron.targets.http import HttpClient
+from tenantcron.targets.http.client import HttpClient
 
 SECRETS = ("env:HOOK_*",)
 
@@ -59,7 +60,7 @@ class Hooks:
         egress = egress_to(self.receiver.port)
         caller = HttpClient(egress._replace(ports=(self.receiver.port, *ports)))
         self.callers.append(caller)
-        return Outbox(self.scheduling.replica(name), WebhookSender(caller, SECRETS))
+        return Outbox(self.scheduling.replica(name).event_delivery, WebhookSender(caller, SECRETS))
 
     async def deliver(self, outbox: Outbox | None = None) -> list[JsonObject]:
         """Deliver due events; return all events received so far."""

@@ -18,11 +18,11 @@ from support.model import Name
 from support.scheduling import NOON, FakeClock, Row, Scheduling
 
 from tenantcron.core.names import TenantId
+from tenantcron.core.schedule_refs import ScheduleRef
 from tenantcron.core.settings import Settings
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.reconciler.outcome import Status
-from tenantcron.scheduler.inspect.schedule_status import ScheduleRef
 from tenantcron.scheduler.operate.operator import Operator
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
 from tenantcron.scheduler.steps.claim import release
