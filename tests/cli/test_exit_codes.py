@@ -78,7 +78,8 @@ def shell(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def write(folder: Path) -> None:
     (folder / "acme.yaml").write_text(manifest("acme", {"nightly": NIGHTLY}), encoding="utf-8")
     (folder / "bad.yaml").write_text("tenant: bad\nsagas: 7\n", encoding="utf-8")
-    handlers = "from tenantcron import saga\nsaga('nightly')(print)\n"
+    # A function of the module: it stays imported, and is recognised when another test loads it.
+    handlers = "from tenantcron import saga\n\n@saga('nightly')\ndef run(_): pass\n"
     (folder / "exit_handlers.py").write_text(handlers, encoding="utf-8")
 
 
