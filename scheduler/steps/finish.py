@@ -24,6 +24,7 @@ from tenantcron.scheduler.steps.idempotency_retention import PlannedRetry
 from tenantcron.scheduler.steps.retry import NextState, next_state, next_state_after_loss
 from tenantcron.schedules.execution_reasons import ReasonCode, reason_text
 from tenantcron.store.connection.driver_errors import first_line
+from tenantcron.store.connection.prepared import FEW
 from tenantcron.store.rows import audit_records
 from tenantcron.store.rows.executions import State
 from tenantcron.store.steps import claiming, finishing
@@ -45,7 +46,8 @@ _AT_ONCE = timedelta(0)
 
 async def finish_batch(replica: Replica, attempts: Sequence[Attempt]) -> Finished:
     """Write the results of attempts in one transaction."""
-    async with replica.database.transaction(by_key=True) as connection:
+    is_small = len(attempts) <= FEW
+    async with replica.database.transaction(by_key=True, is_small=is_small) as connection:
         ended, finished = await write_results(connection, replica, attempts)
     replica.counts.note_ended(ended, finished)
     recorded = [result.claimed for result in ended if not finished.is_refused(result.claimed)]

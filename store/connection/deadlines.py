@@ -71,6 +71,8 @@ class BoundedConnection(psycopg.AsyncConnection[tuple[object, ...]]):
     answer_within: float | None = LONGEST.total_seconds()
     # Called with the server's process id when a statement is slow.
     on_slow: Callable[[int], None] | None = None
+    # Whether no pooler is between this connection and its session; None: not known yet.
+    is_direct: bool | None = None
 
     async def wait(
         self, gen: PQGen[T], interval: float = _INTERVAL, timeout: float | None = None

@@ -1,8 +1,8 @@
 """The engine: transactions and statements on the database.
 
-No state outlives a transaction, so the database may be behind a pooler in transaction mode: no
-named prepared statements, no SET outside a transaction, no session-level locks. The scheduler's
-LISTEN connection is separate (`listening`).
+No state outlives a transaction, so the database may be behind a pooler in transaction mode: no SET
+outside a transaction, no session-level locks, and prepared statements only where no pooler is in
+between (`prepared`). The scheduler's LISTEN connection is separate (`listening`).
 
 A transaction begins with its isolation level and all settings that our statements depend on, in one
 round trip; `pins` lists them with the reasons. The search path is `pg_catalog`, so every table,
@@ -22,6 +22,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import Enum, auto
+from functools import partial
 
 import psycopg
 from psycopg.sql import SQL, Literal
@@ -42,6 +43,7 @@ from tenantcron.store.connection.driver_errors import explain, explain_cause, is
 from tenantcron.store.connection.errors import DatabaseAwayError, ServerTooOldError
 from tenantcron.store.connection.idle_connections import close_idle_connections
 from tenantcron.store.connection.pins import begin_script, begin_script_with_few
+from tenantcron.store.connection.prepared import Preparing, prepare_statements
 from tenantcron.store.embedded.server import embedded_server
 from tenantcron.store.schema.tables import TENANT_SCHEMA
 
@@ -66,6 +68,7 @@ _SEEN_BY = SQL(
 _PATIENT = SQL("; SET LOCAL statement_timeout TO {}")
 _IMPATIENT = SQL("; SET LOCAL lock_timeout TO {}")
 _BY_KEY = "tenantcron_by_key"
+_IS_SMALL = "tenantcron_is_small"
 _READ_ONLY = "tenantcron_read_only"
 # Execution option: the pins at the start of a transaction.
 _PINS = "tenantcron_pins"
@@ -166,14 +169,16 @@ class Database:
 
     @asynccontextmanager
     async def transaction(
-        self, *, by_key: bool = False, pins: Pins = Pins.ALL
+        self, *, by_key: bool = False, is_small: bool = False, pins: Pins = Pins.ALL
     ) -> AsyncIterator[AsyncConnection]:
         """Open a READ COMMITTED transaction: committed at the end, rolled back on an exception.
 
+        The statements of a small one, which touches few rows by key, are prepared (`prepared`).
         Raises a DatabaseError if the connection fails or is lost.
         """
+        options = self._options(pins, by_key=by_key, is_small=is_small)
         with self._explaining():
-            async with spending(), self._begun(pins, by_key=by_key) as connection:
+            async with spending(), self._begun(options) as connection:
                 yield connection
 
     @asynccontextmanager
@@ -183,10 +188,11 @@ class Database:
             async with spending():
                 yield
 
-    def _options(self, pins: Pins, *, by_key: bool) -> dict[str, object]:
+    def _options(self, pins: Pins, *, by_key: bool, is_small: bool = False) -> dict[str, object]:
         return {
             _PINS: pins,
-            _BY_KEY: by_key,
+            _BY_KEY: by_key or is_small,
+            _IS_SMALL: is_small,
             _READ_ONLY: self.read_only,
             _OPENING: self.opening,
             _WITHIN: self.answer_within,
@@ -220,7 +226,7 @@ class Database:
             ) from error
 
     @asynccontextmanager
-    async def _begun(self, pins: Pins, *, by_key: bool) -> AsyncIterator[AsyncConnection]:
+    async def _begun(self, options: Mapping[str, object]) -> AsyncIterator[AsyncConnection]:
         """Begin a transaction.
 
         BEGIN fails if the server was restarted since the connection was last used. Then all
@@ -231,7 +237,7 @@ class Database:
                 yield self.joined
             return
         async with self.engine.connect() as connection:
-            await connection.execution_options(**self._options(pins, by_key=by_key))
+            await connection.execution_options(**options)
             try:
                 await connection.begin()
             except DBAPIError as error:
@@ -319,9 +325,11 @@ async def _engine(
         # Three times as fast as the standard library; a refresh reads thousands of documents.
         json_deserializer=from_json,
     )
-    event.listen(engine.sync_engine, "begin", _begin)
+    preparing = Preparing()
+    event.listen(engine.sync_engine, "begin", partial(_begin, preparing))
     close_idle_connections(engine.sync_engine)
     event.listen(engine.sync_engine, "handle_error", discard_read_only)
+    event.listen(engine.sync_engine, "handle_error", preparing.discard_stale)
     try:
         yield engine
     finally:
@@ -350,10 +358,11 @@ async def _sent(
         raise
 
 
-def _begin(connection: Connection) -> None:
+def _begin(preparing: Preparing, connection: Connection) -> None:
     options = connection.get_execution_options()
     driver = _driver(connection.connection.driver_connection)
     driver.answer_within, driver.on_slow = options.get(_WITHIN), options.get(_ON_SLOW)
+    is_prepared = preparing.begins(connection, driver, is_small=options.get(_IS_SMALL, False))
     match options.get(_PINS, Pins.ALL):
         case Pins.NONE:
             return
@@ -364,9 +373,12 @@ def _begin(connection: Connection) -> None:
             begin = begin_script(
                 driver.pgconn.server_version,
                 by_key=options.get(_BY_KEY, False),
+                generic_plans=is_prepared,
                 read_only=options.get(_READ_ONLY, False),
             )
     connection.exec_driver_sql(begin + options.get(_OPENING, ""))
+    if is_prepared:
+        prepare_statements(driver)
 
 
 def discard_read_only(context: ExceptionContext) -> None:

@@ -42,6 +42,8 @@ _VALUES: Final = _TEXT_FORMATS | {
 }
 # JIT compilation takes longer than any of our statements: 2 s for a claim of 30 ms.
 _PLANS: Final = {"jit": "off", "plan_cache_mode": "auto"}
+# For prepared statements: a plan for their parameters would be made each time.
+_GENERIC_PLANS: Final = {"plan_cache_mode": "force_generic_plan"}
 # The plan nodes with which our statements were written and measured.
 _PLAN_NODES: Final = dict.fromkeys(
     (
@@ -65,11 +67,17 @@ _SCANS_BY_KEY: Final = {"enable_seqscan": "off", "enable_bitmapscan": "off"}
 
 
 @cache
-def begin_script(server_version: int, *, by_key: bool = False, read_only: bool = False) -> str:
+def begin_script(
+    server_version: int,
+    *,
+    by_key: bool = False,
+    generic_plans: bool = False,
+    read_only: bool = False,
+) -> str:
     """Return the statements that begin a transaction, without parameters or `%`.
 
     `server_version` is the number of libpq, such as 150020. `by_key` is for the hot steps, which
-    look up a few hundred rows by key.
+    look up a few hundred rows by key; `generic_plans` is for their prepared statements.
     """
     pins = dict(_TIMEOUTS)
     if server_version >= _HAS_TRANSACTION_TIMEOUT:
@@ -77,6 +85,8 @@ def begin_script(server_version: int, *, by_key: bool = False, read_only: bool =
     pins |= _IDLE_BY_KEY if by_key else _IDLE
     pins |= _NAMES | _VALUES | _PLANS | _PLAN_NODES
     pins |= _SCANS_BY_KEY if by_key else _SCANS
+    if generic_plans:
+        pins |= _GENERIC_PLANS
     return _script(pins, _BEGIN_READ_ONLY if read_only else _BEGIN)
 
 

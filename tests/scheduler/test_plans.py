@@ -1,11 +1,12 @@
 """Query plans: the cost of hot statements does not grow with the history."""
 
+from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
 from support.history import add_history
-from support.plans import explained, nodes, touched
+from support.plans import explained, nodes, prepared, touched
 from support.scheduling import NOON, Scheduling
 from support.webhooks import hooked
 
@@ -191,6 +192,35 @@ async def test_claim_and_due_use_their_indexes(
     assert "execution_active_idx" in used["claim"]
     for name in ("claim", "finish"):
         assert not [index for index in used[name] if "schedule_name" in index], name
+
+
+async def test_plans_made_for_empty_tables_use_indexes_when_they_are_full(
+    scheduling: Scheduling,
+) -> None:
+    """Small steps prepare these statements; a plan is kept until a table is analysed."""
+    async with AsyncExitStack() as stack:
+        explain = {
+            name: await stack.enter_async_context(prepared(scheduling, name))
+            for name in ("due", "fire", "claim", "finish")
+        }
+        await scheduling.schedules(CURSORS, "0 0 1 1 *")
+        await scheduling.execute(
+            "UPDATE tenantcron.schedule_cursor SET next_run_at = :now"
+            " WHERE schedule_name IN ('s1', 's2', 's3')",
+            now=NOON,
+        )
+        await scheduling.waiting(3000, start_deadline=None)
+        await scheduling.limit(5)
+        await scheduling.claim()
+        await scheduling.limit(20)
+        await add_history(scheduling, 20_000)
+        given = {name: {**of, "batch": 8} for name, of in (await statements(scheduling)).items()}
+        plans = {name: await run(**given[name]) for name, run in explain.items()}
+
+    for name, plan in plans.items():
+        assert read_in_full(plan) == [], name
+        planned_now = touched(await explained(scheduling, name, **given[name]))
+        assert touched(plan) < 2 * planned_now + 40, (name, touched(plan), planned_now)
 
 
 async def test_live_executions_are_looked_up_by_index_scans(
