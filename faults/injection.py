@@ -40,6 +40,7 @@ class Point(StrEnum):
     INSERTED = "inserted, not committed"
     FIRED = "committed, not claimed"
     CLAIMED = "claimed, not started"
+    FIRED_AND_CLAIMED = "fired and claimed in one transaction, not started"
     BEFORE_EFFECT = "handler at work, no effect yet"
     AFTER_EFFECT = "effect, not finished"
     FINISHING = "finished, not committed"
@@ -147,6 +148,7 @@ _ARMED: dict[Point, Callable[[Callable[[], None]], None]] = {
     Point.INSERTED: _step("store.steps.firing", "fire"),
     Point.FIRED: _step("scheduler.replica.fire_loop", "fire_batch"),
     Point.CLAIMED: _step("scheduler.replica.claim_loop", "claim_batch"),
+    Point.FIRED_AND_CLAIMED: _step("scheduler.replica.claim_loop", "fire_and_claim"),
     Point.BEFORE_EFFECT: _before_effect,
     Point.AFTER_EFFECT: _after_effect,
     Point.FINISHING: _step("store.steps.finishing", "finish"),

@@ -36,10 +36,12 @@ from tenantcron.scheduler.steps.claim import (
 from tenantcron.scheduler.steps.claim_limited import LimitedHosts, LimitedWait
 from tenantcron.scheduler.steps.definitions import DefinitionResult, UnreadableError
 from tenantcron.scheduler.steps.execute import Executor
+from tenantcron.scheduler.steps.fire import Fired
 from tenantcron.scheduler.steps.handler_context import fields
 from tenantcron.scheduler.steps.lease_thread import LeaseThread
 from tenantcron.scheduler.steps.results import Results
 from tenantcron.scheduler.steps.slot_shortage import RECLAIM_AFTER
+from tenantcron.scheduler.steps.start_at_once import fire_and_claim
 from tenantcron.store.steps import glances
 from tenantcron.store.steps.claiming import Claim, Claimed
 from tenantcron.targets.tracing import Note, step
@@ -87,6 +89,8 @@ class ClaimLoop:
         self._is_uncertain = False
         # How many notifications of a cancellation have arrived.
         self._cancellations = 0
+        # The fire loop claims, too; only one claim of this replica may be uncertain.
+        self._claiming = asyncio.Lock()
 
     def note_cancellation(self) -> None:
         """Renew leases now, which cancels executions, and again after a claim in progress."""
@@ -117,9 +121,10 @@ class ClaimLoop:
             if wait > 0:
                 until = until.until(wait)
                 continue
-            await self.release_uncertain()
-            with step(self._replica.tracing, "claim") as note:
-                may_start = await self._start_claimed_at(required, note)
+            async with self._claiming:
+                await self.release_uncertain()
+                with step(self._replica.tracing, "claim") as note:
+                    may_start = await self._start_claimed_at(required, note)
             until = until.until(0) if may_start else until.blocked()
         return until
 
@@ -153,9 +158,36 @@ class ClaimLoop:
 
     async def start_batch(self) -> bool:
         """Claim and start a batch; return whether another batch may find something."""
-        await self.release_uncertain()
-        with step(self._replica.tracing, "claim") as note:
-            return await self._start_claimed(note)
+        async with self._claiming:
+            await self.release_uncertain()
+            with step(self._replica.tracing, "claim") as note:
+                return await self._start_claimed(note)
+
+    async def fire_and_start(self) -> Fired | None:
+        """Fire a batch and start its executions in one transaction; None if others come first."""
+        if not self._may_start_at_once:
+            return None
+        async with self._claiming:
+            with step(self._replica.tracing, "claim") as note:
+                cancellations = self._cancellations
+                self._is_uncertain = True
+                found = await fire_and_claim(self._replica, CAPACITY - self._executor.load)
+                if found.claim is None:
+                    self._is_uncertain = False
+                else:
+                    await self._start_all(found.claim, note, cancellations)
+        if found.fired.more or not found.is_all_started:
+            self._is_idle = False
+            self._signals.work_pending.set()
+        return found.fired
+
+    @property
+    def _may_start_at_once(self) -> bool:
+        """Whether the last claim has left nothing that comes before what is due now."""
+        demand = self._replica.demand
+        is_behind = self._claiming.locked() or self._is_uncertain or self._limited.requires
+        is_limited = demand.is_scarce or demand.is_at_quota
+        return self._is_idle and not (is_behind or is_limited or self._stopping.is_set())
 
     async def _start_claimed(self, note: Note) -> bool:
         batch = min(self._batch, CAPACITY - self._executor.load)

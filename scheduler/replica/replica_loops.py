@@ -101,7 +101,6 @@ class ReplicaRun:
         )
         self._failover, self._runners = FailoverWatch(replica), RunnerWatch(replica)
         self._refreshing = RefreshLoop(replica, providers, signals, self._runners)
-        self._firing = FireLoop(replica, signals)
         self._claiming = ClaimLoop(
             replica,
             executor,
@@ -111,6 +110,7 @@ class ReplicaRun:
             stopping=stopping,
             default_target=default_target,
         )
+        self._firing = FireLoop(replica, signals, self._claiming)
         self._left_work = LeftWorkLoop(replica, runners)
         self._maintenance = MaintenanceLoops(replica)
         # Whether the replica stops because it uses too much memory.

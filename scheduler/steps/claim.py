@@ -72,6 +72,26 @@ async def claim_batch(replica: Replica, batch: int = STARTS_A_BATCH, after: str 
     return claim
 
 
+class NotSimpleError(Exception):
+    """More is pending than a claim in the plain form can decide alone: roll back."""
+
+
+async def claim_within(connection: AsyncConnection, replica: Replica, batch: int) -> Claim:
+    """Claim in the caller's transaction if that only starts executions; raise a NotSimpleError.
+
+    The statement skips locked rows, so the caller may hold other locks.
+    """
+    requires = await _requires(connection, replica)
+    forms = Forms(shares=False, quotas=False)
+    claim = await _claim_for(connection, replica, requires, batch, "", forms=forms)
+    waits = claim.must_replace or claim.full_up or claim.leaves_slots or not claim.slots
+    if waits or claim.has_undecided or _needs_quotas(claim):
+        raise NotSimpleError
+    if await _is_scarce(connection, replica, claim, requires, batch):
+        raise NotSimpleError
+    return await complete(connection, replica, claim, requires)
+
+
 async def _claim(replica: Replica, batch: int, after: str, *, shares: bool, quotas: bool) -> Claim:
     """Claim in one of the forms.
 

@@ -32,6 +32,7 @@ from tenantcron.scheduler.steps.due import DueOccurrences, PlannedExecution, due
 from tenantcron.schedules.execution_reasons import reason_text
 from tenantcron.schedules.settings import Overlap, Priority, ScheduleSettings
 from tenantcron.store.connection.driver_errors import first_line
+from tenantcron.store.connection.prepared import FEW
 from tenantcron.store.rows.executions import State
 from tenantcron.store.steps import claiming, firing, glances
 from tenantcron.store.steps.firing import DueCursor, Move, NewExecution, Taken
@@ -50,6 +51,8 @@ RANKS = {priority: number for number, priority in enumerate(Priority)}
 
 
 _Write = Callable[[AsyncConnection, Replica, Taken, "_Batch"], Awaitable[int]]
+# A step in the transaction of a batch, with the number of executions that are ready to start.
+Then = Callable[[AsyncConnection, int], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +63,34 @@ class Fired:
     quarantined: int = 0
     more: bool = False
 
+    def plus(self, other: "Fired") -> "Fired":
+        """Return the result of both batches."""
+        return Fired(
+            self.executions + other.executions,
+            self.quarantined + other.quarantined,
+            self.more or other.more,
+        )
+
 
 async def fire_batch(replica: Replica) -> Fired:
     """Fire one batch of due cursors."""
     try:
-        return await _fire_batch(replica, _fire)
+        return await _fire_batch(replica, _fire, CURSORS_A_BATCH)
     except _REFUSED:
-        return await _fire_batch(replica, _fire_by_halves)
+        return await _fire_batch(replica, _fire_by_halves, CURSORS_A_BATCH)
 
 
-async def _fire_batch(replica: Replica, write: _Write) -> Fired:
-    async with replica.database.transaction(by_key=True) as connection:
-        taken = await firing.take_due(connection, CURSORS_A_BATCH, replica.clock())
+async def fire_few_and(replica: Replica, then: Then) -> Fired:
+    """Fire a small batch and run a step in its transaction; an error of either undoes both."""
+    return await _fire_batch(replica, _fire, FEW, then)
+
+
+async def _fire_batch(
+    replica: Replica, write: _Write, most: int, then: Then | None = None
+) -> Fired:
+    transaction = replica.database.transaction(by_key=True, is_small=most <= FEW)
+    async with transaction as connection:
+        taken = await firing.take_due(connection, most, replica.clock())
         if taken is None:
             return Fired()
         ids = {cursor.definition_id for cursor in taken.cursors}
@@ -80,11 +99,13 @@ async def _fire_batch(replica: Replica, write: _Write) -> Fired:
         inserted = await write(connection, replica, taken, batch)
         _blame(batch)
         await firing.quarantine(connection, batch.faults)
+        if then is not None:
+            await then(connection, batch.ready(taken.now))
     _count(replica, batch, inserted)
     _report(taken, batch)
     if batch.is_for_others(replica.capabilities):
         await glances.notify_work(replica.database, claiming.FOR_OTHERS)
-    more = batch.left or len(taken.cursors) == CURSORS_A_BATCH
+    more = batch.left or len(taken.cursors) == most
     return Fired(inserted, len(batch.faults), more)
 
 
@@ -105,6 +126,13 @@ class _Batch:
         """Whether only other replicas can run some executions, so they must be notified."""
         return any(
             execution.state is State.PENDING and not own.names(execution.requires)
+            for execution in self.executions
+        )
+
+    def ready(self, now: datetime) -> int:
+        """Return how many executions can start now."""
+        return sum(
+            execution.state is State.PENDING and execution.not_before <= now
             for execution in self.executions
         )
 

@@ -10,18 +10,25 @@ from tenantcron.store.steps.statements import statement
 
 
 async def fire_due(
-    connection: AsyncConnection, batch: int, *, retention: timedelta, at: datetime | None
+    connection: AsyncConnection,
+    batch: int,
+    *,
+    ahead: timedelta,
+    retention: timedelta,
+    at: datetime | None,
 ) -> dict[str, int]:
-    """Fire due tasks, at most a batch; return their number by requirement.
+    """Fire tasks that are due, or will be in that time; return their number by requirement.
 
     A time before the retained history moves to its beginning.
     """
-    return await _fire(connection, {"batch": batch, "id": None, "retention": retention, "at": at})
+    parameters = {"batch": batch, "id": None, "ahead": ahead, "retention": retention, "at": at}
+    return await _fire(connection, parameters)
 
 
 async def fire_named(connection: AsyncConnection, task: UUID, at: datetime | None) -> bool:
     """Fire one task, whenever it is due; False if it was fired before."""
-    found = await _fire(connection, {"batch": 1, "id": task, "retention": None, "at": at})
+    parameters = {"batch": 1, "id": task, "ahead": None, "retention": None, "at": at}
+    found = await _fire(connection, parameters)
     return bool(found)
 
 

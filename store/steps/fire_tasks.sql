@@ -1,4 +1,4 @@
--- Due tasks, the longest overdue first. One replica locks each task; the others skip it. None while a
+-- Tasks that are due, or will be soon, in the order of their times. One replica locks each task; the others skip it. None while a
 -- replica of the release before runs: it would end the executions.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(%(at)s::timestamptz, statement_timestamp()) AS now
@@ -8,7 +8,8 @@ due AS MATERIALIZED (
     FROM tenantcron.task AS t
     WHERE
         %(id)s::uuid IS NULL AND t.fired_at IS NULL
-        AND t.execute_at <= coalesce(%(at)s::timestamptz, statement_timestamp())
+        AND t.execute_at
+        <= coalesce(%(at)s::timestamptz, statement_timestamp()) + %(ahead)s::interval
         AND NOT (SELECT tenantcron.has_former_replica())
     ORDER BY t.execute_at
     LIMIT %(batch)s
@@ -18,6 +19,7 @@ due AS MATERIALIZED (
 named AS MATERIALIZED (
     SELECT t.ctid FROM tenantcron.task AS t WHERE t.id = %(id)s::uuid FOR NO KEY UPDATE
 ),
+-- The mark is the time of the task, or now if that is later; now, for a task that is cancelled before.
 -- The mark and the execution are written by one statement: both exist, or neither. A time before the
 -- retained history has no partition, so it moves to the beginning of that. The rows are locked, so they
 -- do not move. By their places each is read once, whatever the statistics are: a join would compare all
@@ -25,7 +27,11 @@ named AS MATERIALIZED (
 -- is invisible to it, and stays due.
 fired AS (
     UPDATE tenantcron.task AS t
-    SET fired_at = clock.now, execute_at = greatest(t.execute_at, clock.now - %(retention)s::interval)
+    SET
+        fired_at = CASE
+            WHEN %(id)s::uuid IS NULL THEN greatest(t.execute_at, clock.now) ELSE clock.now
+        END,
+        execute_at = greatest(t.execute_at, clock.now - %(retention)s::interval)
     FROM clock
     WHERE
         t.ctid = ANY (ARRAY(SELECT ctid FROM due UNION ALL SELECT ctid FROM named))
@@ -50,8 +56,8 @@ added AS (
             -- The default of the settings, as in tenantcron.submit_tasks_at.
             ELSE 3
         END,
-        f.actor_id, f.actor_type, %(source)s, f.fired_at, f.requires
-    FROM fired AS f
+        f.actor_id, f.actor_type, %(source)s, clock.now, f.requires
+    FROM fired AS f, clock
     ON CONFLICT DO NOTHING
 )
 SELECT requires, count(*)::int AS number FROM fired GROUP BY requires

@@ -11,7 +11,7 @@ returns times as microseconds.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.steps.claiming import WORK
@@ -20,9 +20,14 @@ from tenantcron.store.steps.statements import statement
 _MICROSECONDS = 1_000_000
 
 
-async def seconds_to_next_due(database: Database, at: datetime | None) -> float | None:
-    """Return the seconds until the next cursor is due; None if there is none."""
-    return await _seconds(database, "next_due", {"at": at})
+async def seconds_to_next_due(
+    database: Database, at: datetime | None, ahead: timedelta = timedelta(0)
+) -> float | None:
+    """Return the seconds until the next cursor is due, or a task; None if there is none.
+
+    Tasks are fired so long ahead of their times.
+    """
+    return await _seconds(database, "next_due", {"at": at, "ahead": ahead})
 
 
 async def seconds_to_next_waiting(

@@ -1,4 +1,4 @@
--- Microseconds until a cursor or a task is due. A glance: see `glances` for why all names are qualified.
+-- Microseconds until a cursor is due, or a task is to be fired, ahead of its time. A glance: see `glances` for why all names are qualified.
 SELECT (
     pg_catalog.date_part(
         'epoch',
@@ -9,7 +9,9 @@ SELECT (
                 WHERE enabled AND fault IS NULL AND next_run_at IS NOT NULL
             ),
             (
-                SELECT pg_catalog.min(execute_at)
+                SELECT
+                    pg_catalog.min(execute_at)
+                    OPERATOR(pg_catalog.-) %(ahead)s::pg_catalog.interval
                 FROM tenantcron.task
                 WHERE fired_at IS NULL AND NOT (SELECT tenantcron.has_former_replica())
             )

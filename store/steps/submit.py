@@ -5,9 +5,10 @@ A task is a cursor with one occurrence. Its row is the submission; its execution
 - **Submit.** The function `tenantcron.submit_tasks` is the only writer. It runs in the transaction
   of its caller, so tasks exist if and only if that commits. It accepts a batch or rejects it with
   all problems. A task that is due now gets its execution in the same statement.
-- **Fire.** One statement marks due tasks (`fired_at`) and inserts their executions, see
-  `fire_tasks.sql`. Rows that another replica fires at the same time are skipped. If the replica is
-  killed before the commit, nothing happened; if after it, everything.
+- **Fire.** One statement marks tasks that are due within seconds (`fired_at`) and inserts their
+  executions, which start at the time of the task (`fire_tasks.sql`). Rows that another replica
+  fires at the same time are skipped. If the replica is killed before the commit, nothing happened;
+  if after it, everything.
 - **Cancel.** A waiting task is fired, and its execution cancelled, in one transaction. So a task
   has exactly one execution as soon as `fired_at` is set.
 - **Reschedule.** It changes `execute_at` of a waiting task. The row lock orders it with fire: the

@@ -119,6 +119,40 @@ async def test_concurrent_replicas_fire_each_task_once(
     assert Counter(row["id"] for row in rows) == Counter(task.id for task in submitted)
 
 
+async def test_a_task_is_fired_ahead_and_starts_at_its_time(scheduling: Scheduling) -> None:
+    task_id = await scheduling.task(delay=LATER)
+    scheduling.clock.advance(minutes=59, seconds=56)
+
+    assert (await fire_tasks.fire_due_tasks(scheduling.replica(), fire_tasks.AHEAD)).executions == 1
+    assert (await scheduling.claim()).started == ()
+
+    (row,) = await scheduling.rows()
+    assert (row["scheduled_for"], row["not_before"]) == (NOON + LATER, NOON + LATER)
+    assert row["created_at"] == scheduling.clock.now
+    scheduling.clock.advance(seconds=4)
+    assert [started.id for started in (await scheduling.claim()).started] == [task_id]
+
+
+async def test_a_task_that_was_fired_ahead_can_be_cancelled(scheduling: Scheduling) -> None:
+    task_id = await scheduling.task(delay=LATER)
+    scheduling.clock.advance(minutes=59, seconds=56)
+    await fire_tasks.fire_due_tasks(scheduling.replica(), fire_tasks.AHEAD)
+
+    await operator(scheduling).cancel(task_id, None)
+
+    found = await shown(scheduling, task_id)
+    assert (found.state, found.execute_at) == (TaskState.CANCELLED, NOON + LATER)
+
+
+async def test_a_replica_sleeps_until_it_fires_the_next_task_ahead(scheduling: Scheduling) -> None:
+    await scheduling.task(delay=timedelta(minutes=10))
+
+    now = scheduling.clock.now
+    seconds = await glances.seconds_to_next_due(scheduling.database, now, fire_tasks.AHEAD)
+
+    assert seconds == 595
+
+
 async def test_the_next_task_decides_how_long_a_replica_sleeps(scheduling: Scheduling) -> None:
     await scheduling.schedule()
     await scheduling.task(delay=timedelta(minutes=10))
