@@ -59,6 +59,7 @@ COLUMNS = {
     "missed_count": "int",
     "created_at": "timestamptz",
     "finished_at": "timestamptz",
+    "requires": "text",
 }
 Row = tuple[object, ...]
 Connection = psycopg.Connection[Row]
