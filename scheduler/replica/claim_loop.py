@@ -41,7 +41,7 @@ from tenantcron.scheduler.steps.handler_context import fields
 from tenantcron.scheduler.steps.lease_thread import LeaseThread
 from tenantcron.scheduler.steps.results import Results
 from tenantcron.scheduler.steps.slot_shortage import RECLAIM_AFTER
-from tenantcron.scheduler.steps.start_at_once import fire_and_claim
+from tenantcron.scheduler.steps.start_at_once import FiredAndClaimed, fire_and_claim
 from tenantcron.store.steps import glances
 from tenantcron.store.steps.claiming import Claim, Claimed
 from tenantcron.targets.tracing import Note, step
@@ -167,19 +167,25 @@ class ClaimLoop:
         """Fire a batch and start its executions in one transaction; None if others come first."""
         if not self._may_start_at_once:
             return None
-        async with self._claiming:
-            with step(self._replica.tracing, "claim") as note:
-                cancellations = self._cancellations
-                self._is_uncertain = True
-                found = await fire_and_claim(self._replica, CAPACITY - self._executor.load)
-                if found.claim is None:
-                    self._is_uncertain = False
-                else:
-                    await self._start_all(found.claim, note, cancellations)
-        if found.fired.more or not found.is_all_started:
-            self._is_idle = False
-            self._signals.work_pending.set()
+        try:
+            async with self._claiming:
+                found = await self._fire_and_start()
+            self._is_idle = found.is_all_started and not found.fired.more
+        finally:
+            if self._is_uncertain or not self._is_idle:
+                self._signals.work_pending.set()
         return found.fired
+
+    async def _fire_and_start(self) -> FiredAndClaimed:
+        with step(self._replica.tracing, "claim") as note:
+            cancellations = self._cancellations
+            self._is_uncertain = True
+            found = await fire_and_claim(self._replica, CAPACITY - self._executor.load)
+            if found.claim is None:
+                self._is_uncertain = False
+            else:
+                await self._start_all(found.claim, note, cancellations)
+            return found
 
     @property
     def _may_start_at_once(self) -> bool:

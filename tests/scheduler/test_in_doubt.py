@@ -9,13 +9,16 @@ import pytest
 from structlog.testing import capture_logs
 from support.patience import PATIENCE
 from support.proxy import Network, network
-from support.replicas import Works, at_work, due, made, until_state
+from support.replicas import Works, at_work, due, made, until_idle, until_state
 from support.scheduling import Scheduling
 
 from tenantcron.core.settings import Settings
 from tenantcron.scheduler.replica import claim_loop
+from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps.claim import claim_batch
+from tenantcron.scheduler.steps.start_at_once import FiredAndClaimed, fire_and_claim
 from tenantcron.store.connection.engine import open_database
+from tenantcron.store.connection.errors import DatabaseAwayError
 
 CLAIM, GIVE_BACK = b"WITH RECURSIVE clock", b"attempt = e.attempt - 1"
 # Leases outlive the test, so nothing is recovered.
@@ -55,6 +58,32 @@ async def test_executions_of_a_lost_claim_are_released_and_run_as_the_first_atte
     (row,) = await real.rows()
     # No attempt except the one in the row of the execution.
     assert (row["attempt"], await real.rows("execution_attempt", "1")) == (1, [])
+
+
+async def test_executions_that_were_fired_and_claimed_at_once_are_released_too(
+    real: Scheduling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    works, lost = Works(), list[FiredAndClaimed]()
+
+    async def lose_the_first(replica: Replica, room: int) -> FiredAndClaimed:
+        found = await fire_and_claim(replica, room)
+        if found.claim and not lost:
+            lost.append(found)
+            raise DatabaseAwayError("the response to the commit was lost")
+        return found
+
+    monkeypatch.setattr(claim_loop, "fire_and_claim", lose_the_first)
+    with capture_logs() as logs:
+        async with at_work(
+            replace(real, settings=replace(real.settings, lease=LEASE)), works
+        ) as run:
+            await until_idle(run)
+            await due(real, "quick")
+            await until_state(real, "SUCCEEDED")
+
+    assert len(lost) == 1
+    assert [line["executions"] for line in logs if line["event"] == "executions_given_back"] == [1]
+    assert [call.attempt for call in works.calls] == [1]
 
 
 async def test_running_executions_are_not_released(

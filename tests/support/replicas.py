@@ -114,6 +114,15 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.02)
 
 
+async def until_idle(run: ReplicaRun) -> None:
+    """Wait until the replica would start at once what becomes due."""
+
+    async def is_idle() -> bool:
+        return run._claiming._may_start_at_once
+
+    await until(is_idle)
+
+
 async def until_state(real: Scheduling, state: str, number: int = 1) -> None:
     async def there() -> bool:
         return await real.count(state=state) == number
