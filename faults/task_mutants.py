@@ -24,11 +24,13 @@ TASK_MUTANTS = (
         "task-not-marked",
         "a task is fired without setting `fired_at`",
         (
-            Change(_FIRE_TASKS, "SET fired_at = clock.now, execute_at", "SET execute_at"),
             Change(
                 _FIRE_TASKS,
-                "f.actor_type, %(source)s, f.fired_at, f.requires",
-                "f.actor_type, %(source)s, statement_timestamp(), f.requires",
+                "        fired_at = CASE\n"
+                "            WHEN %(id)s::uuid IS NULL THEN greatest(t.execute_at, clock.now)"
+                " ELSE clock.now\n"
+                "        END,\n",
+                "",
             ),
         ),
         ("kill", "kill at a point"),
