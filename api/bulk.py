@@ -73,8 +73,10 @@ async def cancel_executions_in_bulk(
 ) -> Response:
     """Cancel a batch of executions that match the filters; request running ones to stop."""
 
-    async def cancel(operator: Operator, page: Sequence[ExecutionRow]) -> ExecutionBatch:
-        return await cancel_executions(operator, page, body.reason)
+    async def cancel(
+        operator: Operator, page: Sequence[ExecutionRow], filters: ExecutionFilter
+    ) -> ExecutionBatch:
+        return await cancel_executions(operator, page, filters, body.reason)
 
     states = _states(body.states, CANCELLED_BY_DEFAULT)
     return await _change_executions(request, work, body, states, cancel)
@@ -128,7 +130,9 @@ async def _change_executions(
     work: Work,
     body: BulkRetry | BulkCancel,
     states: tuple[State, ...],
-    change: Callable[[Operator, Sequence[ExecutionRow]], Awaitable[ExecutionBatch]],
+    change: Callable[
+        [Operator, Sequence[ExecutionRow], ExecutionFilter], Awaitable[ExecutionBatch]
+    ],
 ) -> Response:
     tenant = _tenant(work, body.tenant)
     filters = ExecutionFilter(tenant, body.schedule, states, body.since, body.until, saga=body.saga)
@@ -137,7 +141,7 @@ async def _change_executions(
     page = await executions_page(work.reading, filters, body.after)
 
     async def step(database: Database) -> WriteResult:
-        batch = await change(_operator(work, database), page.rows)
+        batch = await change(_operator(work, database), page.rows, filters)
         return WriteResult({**executions_as_json(batch, page.next)})
 
     return await write(request, work, step)

@@ -4,8 +4,8 @@ A bulk operation is a sequence of batches, and a batch is one transaction:
 
 1. A page of matching rows is read, in the order of an index. Its last row is the position of the
    next batch, so one run reads each row once, even if a retried execution fails again meanwhile.
-2. The transaction locks those rows that still match, and checks each like a single operation. A
-   row that may not change is refused with the reason; the others are changed.
+2. The transaction locks those rows that still have a state of the filter, and checks each like a
+   single operation. A row that may not change is refused with the reason; the others are changed.
 3. Each changed row gets its own audit record, in the same transaction.
 
 Interrupted at any point, whole batches are done and no part of one. Changed rows no longer match,
@@ -26,8 +26,6 @@ from typing import Final, TypeVar
 from tenantcron.core.values import JsonObject
 from tenantcron.scheduler.operate.operator import Operator, recorded_state
 from tenantcron.scheduler.operate.refusals import (
-    CANCELLABLE,
-    RETRIABLE,
     OperationError,
     refuse_cancel,
 )
@@ -42,7 +40,7 @@ from tenantcron.store.rows import (
 )
 from tenantcron.store.rows.audit_records import EXECUTION, PAUSE, RecordedEntity
 from tenantcron.store.rows.bulk_schedules import PauseFilter
-from tenantcron.store.rows.execution_history import ExecutionRow
+from tenantcron.store.rows.execution_history import ExecutionFilter, ExecutionRow
 from tenantcron.store.rows.executions import State
 from tenantcron.store.rows.schedule_cursors import CursorRow
 from tenantcron.store.steps import claiming
@@ -87,10 +85,12 @@ class ScheduleBatch:
     skipped_occurrences: int = 0
 
 
-async def retry_executions(operator: Operator, page: Sequence[ExecutionRow]) -> ExecutionBatch:
+async def retry_executions(
+    operator: Operator, page: Sequence[ExecutionRow], filters: ExecutionFilter
+) -> ExecutionBatch:
     """Queue a page of ended executions again."""
     async with operator.acting() as connection:
-        rows = await bulk_executions.lock(connection, page, RETRIABLE)
+        rows = await bulk_executions.lock(connection, page, filters.states)
         checks = await read_retry_checks(connection, rows)
         allowed, refused = _checked(rows, checks.attempts_of)
         by_attempts: dict[int, list[ExecutionRow]] = defaultdict(list)
@@ -107,12 +107,15 @@ async def retry_executions(operator: Operator, page: Sequence[ExecutionRow]) -> 
 
 
 async def cancel_executions(
-    operator: Operator, page: Sequence[ExecutionRow], reason: str | None
+    operator: Operator,
+    page: Sequence[ExecutionRow],
+    filters: ExecutionFilter,
+    reason: str | None,
 ) -> ExecutionBatch:
-    """End a page of pending executions; ask running ones to stop."""
+    """End a page of pending executions; ask running ones to stop if the filter names them."""
     why = operator.cancel_reason(reason)
     async with operator.acting() as connection:
-        rows = await bulk_executions.lock(connection, page, CANCELLABLE)
+        rows = await bulk_executions.lock(connection, page, filters.states)
         allowed, refused = _checked(rows, refuse_cancel)
         cancelled = [row for row, _ in allowed]
         await executions.cancel(connection, cancelled, reason=why, at=operator.clock())

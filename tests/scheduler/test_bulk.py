@@ -39,12 +39,12 @@ async def retry(
     scheduling: Scheduling, filters: ExecutionFilter = DEAD, after: str | None = None
 ) -> tuple[ExecutionBatch, str | None]:
     page = await executions_page(scheduling.database, filters, after)
-    return await bulk.retry_executions(operator(scheduling), page.rows), page.next
+    return await bulk.retry_executions(operator(scheduling), page.rows, filters), page.next
 
 
 async def cancel(scheduling: Scheduling, filters: ExecutionFilter = PENDING) -> ExecutionBatch:
     page = await executions_page(scheduling.database, filters, None)
-    return await bulk.cancel_executions(operator(scheduling), page.rows, "wrong month")
+    return await bulk.cancel_executions(operator(scheduling), page.rows, filters, "wrong month")
 
 
 async def pause(scheduling: Scheduling, filters: PauseFilter) -> ScheduleBatch:
@@ -156,6 +156,22 @@ class TestRetry:
 
         assert (batch.changed, batch.skipped) == (2, 1)
 
+    async def test_an_execution_whose_state_changed_since_the_page_is_skipped(
+        self, scheduling: Scheduling, database_url: str
+    ) -> None:
+        await scheduling.schedule()
+        add_executions(database_url, 2, at=NOON)
+        page = await executions_page(scheduling.database, DEAD, None)
+        await scheduling.execute(
+            "UPDATE tenantcron.execution SET state = 'CANCELLED' WHERE id = :id",
+            id=page.rows[0].id,
+        )
+
+        batch = await bulk.retry_executions(operator(scheduling), page.rows, DEAD)
+
+        assert (batch.changed, batch.skipped, batch.refused) == (1, 1, [])
+        assert await states(scheduling) == {"CANCELLED": 1, "PENDING": 1}
+
     async def test_filters_select_tenant_saga_and_time(
         self, scheduling: Scheduling, database_url: str
     ) -> None:
@@ -215,14 +231,12 @@ class TestCancel:
         await scheduling.waiting(1)
         page = await executions_page(scheduling.database, PENDING, None)
         await scheduling.claim()
-        await scheduling.execute(
-            "UPDATE tenantcron.execution SET state = 'SUCCEEDED' WHERE state = 'RUNNING'"
-        )
 
-        batch = await bulk.cancel_executions(operator(scheduling), page.rows, None)
+        batch = await bulk.cancel_executions(operator(scheduling), page.rows, PENDING, None)
 
-        assert (batch.changed, batch.skipped) == (0, 1)
-        assert await states(scheduling) == {"SUCCEEDED": 1}
+        assert (batch.changed, batch.skipped, batch.refused) == (0, 1, [])
+        (row,) = await scheduling.rows()
+        assert (row["state"], row["cancel_requested_at"]) == ("RUNNING", None)
 
 
 class TestSchedules:

@@ -64,7 +64,7 @@ class DatabaseExecutions:
         if batch.dry_run:
             return await preview_executions(self.caller.database, filters)
         page = await executions_page(self.caller.database, filters, batch.after)
-        done = await retry_executions(self.caller.operator(), page.rows)
+        done = await retry_executions(self.caller.operator(), page.rows, filters)
         return executions_as_json(done, page.next)
 
     async def cancel_batch(
@@ -75,7 +75,7 @@ class DatabaseExecutions:
         if batch.dry_run:
             return await preview_executions(self.caller.database, filters)
         page = await executions_page(self.caller.database, filters, batch.after)
-        done = await cancel_executions(self.caller.operator(), page.rows, reason)
+        done = await cancel_executions(self.caller.operator(), page.rows, filters, reason)
         return executions_as_json(done, page.next)
 
 
