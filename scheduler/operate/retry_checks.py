@@ -35,13 +35,22 @@ class RetryChecks:
     def attempts_of(self, row: ExecutionRow) -> int:
         """Return how many attempts a retry gets; raise OperationError if it is not possible."""
         refuse_retry(row)
-        refuse_closed(self.tenants[row.tenant_id])
+        refuse_closed(self._tenant_of(row))
         if not row.is_task:
             refuse_disabled(self._cursor_of(row), row)
         definition = self.definitions[row.definition_id]
         if isinstance(definition, UnreadableError):
             raise OperationError(str(definition))
         return definition.settings.retry.max_attempts
+
+    def _tenant_of(self, row: ExecutionRow) -> TenantRow:
+        tenant = self.tenants.get(row.tenant_id)
+        if tenant is None:
+            raise OperationError(
+                f"the row of tenant `{row.tenant_id}` was deleted, so its executions cannot start: "
+                f"run `tenantcron tenant create {row.tenant_id}` first"
+            )
+        return tenant
 
     def _cursor_of(self, row: ExecutionRow) -> CursorRow:
         cursor = self.cursors.get(row.schedule_id)

@@ -19,6 +19,7 @@ from tenantcron.core.names import TenantId
 from tenantcron.scheduler.operate import bulk
 from tenantcron.scheduler.operate.bulk import ExecutionBatch, ScheduleBatch
 from tenantcron.scheduler.operate.operator import Operator
+from tenantcron.scheduler.operate.refusals import OperationError
 from tenantcron.service.bulk import executions_page, preview_executions, schedules_page
 from tenantcron.store.rows import bulk_executions, bulk_schedules
 from tenantcron.store.rows.bulk_schedules import PauseFilter
@@ -144,6 +145,22 @@ class TestRetry:
         assert "has been deleted" in reasons["goneacme"]
         assert "is suspended (unpaid)" in reasons["nightlybeta"]
         assert len(await records(scheduling, "retry")) == 1
+
+    async def test_executions_of_a_deleted_tenant_are_refused_alone(
+        self, scheduling: Scheduling
+    ) -> None:
+        await scheduling.task("gone")
+        await scheduling.task()
+        await scheduling.execute("UPDATE tenantcron.execution SET state = 'DEAD'")
+        await scheduling.execute("DELETE FROM tenantcron.tenant WHERE id = 'gone'")
+
+        batch, _ = await retry(scheduling)
+
+        assert batch.changed == 1
+        (refused,) = batch.refused
+        assert "the row of tenant `gone` was deleted" in refused.detail
+        with pytest.raises(OperationError, match="the row of tenant `gone` was deleted"):
+            await operator(scheduling).retry(str(refused.row.id))
 
     async def test_executions_that_are_locked_are_skipped_instead_of_waited_for(
         self, scheduling: Scheduling, database_url: str
