@@ -1,6 +1,7 @@
 """Audit: compare expected occurrences with recorded executions, and cursors with schedules.
 
 `audit_occurrences` and `audit_cursors` compare values. This module reads them, in batches.
+`audit_tasks` checks that each task has exactly one execution.
 
 The audit ignores occurrences
 
@@ -28,11 +29,12 @@ from tenantcron.provider.tenant_schedules import read_schedules
 from tenantcron.scheduler.inspect.audit_cursors import compare_cursors
 from tenantcron.scheduler.inspect.audit_findings import AuditCode, AuditFinding
 from tenantcron.scheduler.inspect.audit_occurrences import compare_occurrences, expected_occurrences
+from tenantcron.scheduler.inspect.audit_tasks import audit_tasks
 from tenantcron.scheduler.inspect.schedule_status import existing_tenant
 from tenantcron.store.connection.backends import replace_connection
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.times import moment
-from tenantcron.store.rows import audit_records, failovers, schedule_cursors, tasks, tenants
+from tenantcron.store.rows import audit_records, failovers, schedule_cursors, tenants
 from tenantcron.store.rows.failovers import LossRow
 from tenantcron.store.rows.recorded_occurrences import Recorded, Window, recorded
 from tenantcron.store.rows.schedule_cursors import CursorRow
@@ -70,7 +72,8 @@ async def audit(
     kept = now - retention
     audited = AuditReport(max(kept, since) if since else kept, now, tenants=len(ids))
     audited.findings += await _repeated(database, tenant, audited.since)
-    audited.findings += await _lost_tasks(database, tenant, audited.since)
+    async with database.transaction() as connection:
+        audited.findings += await audit_tasks(connection, tenant, audited.since, now)
     for number, start in enumerate(range(0, len(ids), TENANTS_A_BATCH), start=1):
         async with database.transaction() as connection:
             await _audit_batch(connection, ids[start : start + TENANTS_A_BATCH], audited)
@@ -93,25 +96,6 @@ async def _repeated(
     async with database.transaction() as connection:
         found = await failovers.losses(connection, since, tenants=chosen)
     return [_may_repeat(loss) for loss in found.rows]
-
-
-async def _lost_tasks(
-    database: Database, tenant: TenantId | None, since: datetime
-) -> list[AuditFinding]:
-    """Report fired tasks that do not have exactly one execution."""
-    async with database.transaction() as connection:
-        found = await tasks.without_execution(connection, tenant, since)
-    return [
-        AuditFinding(
-            AuditCode.LOST_TASK,
-            lost.tenant_id,
-            None,
-            f"task {lost.id} of saga {lost.saga_name} has {lost.executions} executions, not 1",
-            since=lost.execute_at,
-            until=lost.execute_at,
-        )
-        for lost in found
-    ]
 
 
 def _may_repeat(loss: LossRow) -> AuditFinding:

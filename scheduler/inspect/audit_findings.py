@@ -19,6 +19,9 @@ class AuditCode(StrEnum):
     UNREADABLE = "unreadable"
     MAY_REPEAT = "may-repeat"
     LOST_TASK = "lost-task"
+    DOUBLED_TASK = "doubled-task"
+    ORPHANED_EXECUTION = "orphaned-execution"
+    OVERDUE_TASK = "overdue-task"
 
 
 _HINTS = {
@@ -39,6 +42,12 @@ _HINTS = {
     "occurrence itself is not lost",
     AuditCode.LOST_TASK: "submit it again with a new key, keep the row of the task and report a "
     "bug unless rows were deleted manually",
+    AuditCode.DOUBLED_TASK: "check with `tenantcron execution show` whether both ran; report a bug "
+    "unless rows were inserted manually",
+    AuditCode.ORPHANED_EXECUTION: "find out who deleted the task or inserted the execution; report "
+    "a bug unless rows were changed manually",
+    AuditCode.OVERDUE_TASK: "start a scheduler; tasks wait while a replica of the release before "
+    "runs, and for an hour after one was lost",
 }
 
 

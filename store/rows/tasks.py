@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, FromClause, Select, func, literal, select, true
@@ -22,8 +22,6 @@ from tenantcron.store.steps.claiming import TASK_SOON, notify
 
 # A page with filters reads at most this many tasks, and then ends early.
 MOST_SEARCHED: Final = 10_000
-# How many tasks without an execution an audit reports.
-MOST_LOST: Final = 1_000
 # Old tasks are deleted in batches of this size.
 MOST_FORGOTTEN: Final = 10_000
 # As `soon` in tenantcron.submit_tasks_at: schedulers find tasks that are due later by themselves.
@@ -82,16 +80,6 @@ class TaskRow:
 
 _of_task = [task.c[name] for name in list(TaskRow.__dataclass_fields__)[:15]]
 _of_execution = ("state", "reason_code", "reason", "attempt", "started_at", "finished_at")
-
-
-class LostTask(NamedTuple):
-    """A fired task, and the number of its executions, which is not one."""
-
-    id: UUID
-    tenant_id: TenantId
-    saga_name: str
-    execute_at: datetime
-    executions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,32 +208,6 @@ def _read(row: Sequence[Any]) -> TaskRow:
         # A waiting task has no execution.
         attempt=read.attempt or 0,
     )
-
-
-# Executions are looked up by key: the cost grows with the tasks that were fired since.
-_WITHOUT_EXECUTION = """
-SELECT t.id, t.tenant_id, t.saga_name, t.execute_at, e.number
-FROM tenantcron.task AS t
-CROSS JOIN LATERAL (
-    SELECT count(*)::int AS number
-    FROM tenantcron.execution AS x
-    WHERE x.id = t.id AND x.scheduled_for = least(t.execute_at, t.fired_at)
-) AS e
-WHERE
-    t.fired_at >= %(since)s AND least(t.execute_at, t.fired_at) >= %(since)s
-    AND (%(tenant)s::text IS NULL OR t.tenant_id = %(tenant)s) AND e.number <> 1
-ORDER BY t.fired_at
-LIMIT %(most)s
-"""
-
-
-async def without_execution(
-    connection: AsyncConnection, tenant: TenantId | None, since: datetime
-) -> list[LostTask]:
-    """Return fired tasks that do not have exactly one execution, at most `MOST_LOST`."""
-    parameters = {"tenant": tenant, "since": since, "most": MOST_LOST}
-    rows = await connection.exec_driver_sql(_WITHOUT_EXECUTION, parameters)
-    return [LostTask._make(row) for row in rows]
 
 
 _RESCHEDULE = """

@@ -11,8 +11,6 @@ from support.handlers import NoDatabase, handler
 from support.scheduling import NOON, Scheduling
 
 from tenantcron.core.targets import OtherTarget
-from tenantcron.scheduler.inspect.audit import audit
-from tenantcron.scheduler.inspect.audit_findings import AuditCode
 from tenantcron.scheduler.operate.refusals import OperationError
 from tenantcron.scheduler.operate.task_operator import TaskOperator, UnknownTaskError
 from tenantcron.scheduler.replica.housekeeping import forget_tasks, prepare_history
@@ -393,21 +391,3 @@ async def test_old_tasks_are_forgotten_with_their_keys(
     assert [row["id"] for row in await scheduling.rows("task", "id")] == [future, pending]
     (again,) = await scheduling.submit(idempotency_key="k1")
     assert not again.existed
-
-
-async def test_an_audit_reports_a_fired_task_without_an_execution(scheduling: Scheduling) -> None:
-    lost = await scheduling.task(saga="invoice")
-    await scheduling.task(saga="invoice")
-    await scheduling.task(saga="invoice", delay=LATER)
-    before = await lost_tasks(scheduling)
-    await scheduling.query("DELETE FROM tenantcron.execution WHERE id = :id RETURNING id", id=lost)
-
-    assert before == []
-    assert await lost_tasks(scheduling) == [f"task {lost} of saga invoice has 0 executions, not 1"]
-
-
-async def lost_tasks(scheduling: Scheduling) -> list[str]:
-    """Return the findings on tasks; the tenant of the test has no tables of schedules."""
-    report = await audit(scheduling.database, timedelta(days=30), at=scheduling.clock())
-    findings = report.findings
-    return [found.message for found in findings if found.code is AuditCode.LOST_TASK]
