@@ -33,9 +33,18 @@ allowed AS MATERIALIZED (
 running AS MATERIALIZED (
     SELECT
         tenant_id, count(*)::int AS number,
+        -- [shares]
+        -- The processing time that would be charged if they all ended now.
+        coalesce(sum(greatest(extract(
+            epoch FROM clock.now - greatest(started_at, period.since) - %(least_charge)s * interval '1 s'
+        ), 0)) FILTER (WHERE period.since IS NOT NULL), 0)::float8 AS seconds,
+        -- [end]
         sum(CASE WHEN suspicion >= %(alone)s THEN %(together)s ELSE suspicion END)
             FILTER (WHERE worker_id = %(worker_id)s) AS suspected
     FROM tenantcron.execution
+    -- [shares]
+    CROSS JOIN clock LEFT JOIN period ON true
+    -- [end]
     WHERE state = 'RUNNING'
     GROUP BY tenant_id
 ),
@@ -158,15 +167,18 @@ tenant AS MATERIALIZED (
         t.quotas,
         -- [shares]
         coalesce(own.passes, '{0,0,0,0}') AS passes,
-        -- The processing time in this period by weight, in seconds, and how much of it is included.
+        -- The processing time in this period by weight, in seconds, with that of running executions,
+        -- and how much of it is included.
         greatest(
             CASE WHEN own.since = period.since THEN own.virtual_time ELSE 0 END + (
                 coalesce(used.seconds, 0)
                 - CASE WHEN own.since = period.since THEN own.counted ELSE 0 END
+                + coalesce(running.seconds, 0)
             ) / t.weight,
             period.virtual_time, 0
         ) AS virtual_time,
         coalesce(used.seconds, 0) AS counted,
+        coalesce(running.seconds, 0) / t.weight AS in_flight,
         -- [end]
         coalesce(running.number, 0) AS running
     FROM (SELECT DISTINCT tenant_id FROM pair) AS s
@@ -523,7 +535,8 @@ shared AS (
     INSERT INTO tenantcron.tenant_share (tenant_id, passes, since, virtual_time, counted)
     SELECT
         t.tenant_id, coalesce(passed.passes, t.passes), coalesce(period.since, clock.now),
-        t.virtual_time + s.number * %(least_charge)s::float8 / t.weight, t.counted
+        -- Running executions are charged when they end.
+        t.virtual_time + s.number * %(least_charge)s::float8 / t.weight - t.in_flight, t.counted
     FROM started AS s
     JOIN tenant AS t ON t.tenant_id = s.tenant_id
     CROSS JOIN scarcity

@@ -15,7 +15,9 @@ processing time of a tenant in the period, divided by its weight (start-time fai
    `tenant_usage`. Short attempts cost no additional write.
 3. The next claim that starts an execution of the tenant divides what was charged since by the
    tenant's weight and adds it to the virtual time. So a changed weight applies from then on.
-4. The period has a virtual time, too: the least one of the tenants with pending executions, as of
+4. To compare tenants, a claim adds the time of their running executions so far, without storing it.
+   Otherwise a tenant with a long execution would seem to have used nothing until it ends.
+5. The period has a virtual time, too: the least one of the tenants with pending executions, as of
    the last claim. A tenant that had nothing pending begins there, so it saves up nothing.
 
 **Between the priorities of a tenant.** Each start moves its priority forward by 12 divided by its

@@ -10,14 +10,36 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.scheduling import NOON, Scheduling
-from support.sharing import LEAST_CHARGE, SCARCE_FOR, SHARES, Run, SharingModel
+from support.sharing import LEAST_CHARGE, RESERVED, SCARCE_FOR, SHARES, Run, SharingModel
+from support.sharing_workload import Load, Workload
 
 from tenantcron.scheduler.replica.shared_state import Replica
+from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.steps.claim import claim_batch
+from tenantcron.scheduler.steps.finish import finish_batch
+from tenantcron.store.rows.limits import KEPT_SHARE
 from tenantcron.store.steps import sharing
 from tenantcron.store.steps.claiming import Claimed
 
 PRIORITIES = ("critical", "high", "medium", "low")
+# Pending executions like those of tasks, which need no schedule; the number is the age.
+PENDING = """
+INSERT INTO tenantcron.execution_live (
+    id, tenant_id, schedule_id, schedule_name, saga_name, definition_id, scheduled_for, state,
+    overlap, priority, not_before, attempts_allowed, actor_id, actor_type, actor_source, created_at,
+    requires
+)
+SELECT
+    id, tenant, id, to_char(number, 'FM00000'), 'work', id, :now, 'PENDING', 'allow', priority,
+    CAST(:now AS timestamptz) - interval '1 day' + number * interval '1 s', 1, 'x', 'worker',
+    'task', :now, 'saga:work'
+FROM (
+    SELECT gen_random_uuid() AS id, tenant, priority, number
+    FROM unnest(
+        CAST(:tenants AS text[]), CAST(:priorities AS int[]), CAST(:numbers AS int[])
+    ) AS pending (tenant, priority, number)
+) AS pending
+"""
 
 
 async def fill(scheduling: Scheduling, number: int, tenant: str = "acme") -> None:
@@ -168,6 +190,26 @@ async def test_a_tenant_that_returns_has_saved_up_nothing(scheduling: Scheduling
     assert Counter(claimed.tenant_id for claimed in started) == {"guest": 4, "a": 4, "b": 4}
 
 
+async def test_a_tenant_that_returns_has_saved_up_nothing_beside_a_long_execution(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.limit(2)
+    await scheduling.waiting(1, tenant="long")
+    await scheduling.claim_all()
+    for tenant in ("a", "long"):
+        await scheduling.waiting(60, tenant=tenant)
+    await starts(scheduling, 30, seconds=10)
+    await scheduling.waiting(30, tenant="guest")
+
+    started = await starts(scheduling, 12, seconds=10)
+
+    assert Counter(claimed.tenant_id for claimed in started) in (
+        {"guest": 6, "a": 6},
+        # The first execution of `a` had not ended when its time was compared.
+        {"guest": 7, "a": 5},
+    )
+
+
 async def test_shares_begin_again_when_slots_were_not_scarce_for_a_minute(
     scheduling: Scheduling,
 ) -> None:
@@ -198,45 +240,58 @@ def test_the_model_has_the_constants_of_the_scheduler() -> None:
     assert timedelta(seconds=LEAST_CHARGE) == sharing.LEAST_CHARGE
     assert timedelta(seconds=SCARCE_FOR) == sharing.SCARCE_FOR
     assert SHARES == sharing.SHARES
+    assert RESERVED == KEPT_SHARE
 
 
-@pytest.mark.parametrize("seed", range(8))
-async def test_claims_start_what_the_model_starts(scheduling: Scheduling, seed: int) -> None:
-    random = Random(seed)  # noqa: S311 -- the same steps every time
-    model = SharingModel(random.choice((1, 2, 3)))
-    await scheduling.limit(model.slots)
-    names = "abcde"[: random.randint(2, 5)]
+@pytest.mark.parametrize("slots", [1, 2, 3, 4, 6, 9])
+async def test_claims_start_what_the_model_starts(scheduling: Scheduling, slots: int) -> None:
+    await scheduling.limit(slots)
+    for seed in range(3):
+        for table in ("execution", "tenant", "share_period", "tenant_share", "tenant_usage"):
+            await scheduling.execute(f"DELETE FROM tenantcron.{table}")  # noqa: S608 -- the names above
+        random = Random(100 * slots + seed)  # noqa: S311 -- the same steps every time
+        await claim_as_the_model(scheduling, slots, random)
+
+
+async def claim_as_the_model(scheduling: Scheduling, slots: int, random: Random) -> None:
+    """Compare each claim, while tenants become busy and idle and executions of any length end."""
+    model = SharingModel(slots)
+    names = "abcdefg"[: random.randint(2, 7)]
     for name in names:
-        # Weights and spans for which floating-point numbers are exact.
-        weight = random.choice((1, 1, 2, 4))
+        weight = random.randint(1, 5)
         model.tenant(name, weight)
         await scheduling.tenant(name, weight=weight)
     running: dict[str, Claimed] = {}
     replicas = [scheduling.replica("one"), scheduling.replica("two")]
     number = 0
-    for _ in range(40):
-        for _ in range(random.randint(0, 2)):
+    for _ in range(20):
+        added = []
+        for _ in range(random.choice((0, 1, 2, slots))):
             tenant, priority = random.choice(names), random.randrange(4)
             for _ in range(random.randint(1, 4)):
                 number += 1
                 label = f"{number:05}"
                 model.tenants[tenant].pending[priority].append(label)
-                await scheduling.waiting(
-                    tenant=tenant,
-                    priority=priority,
-                    schedule_name=label,
-                    not_before=NOON - timedelta(days=1) + timedelta(seconds=number),
-                )
+                added.append((tenant, priority, number))
+        if added:
+            tenants, priorities, numbers = map(list, zip(*added, strict=True))
+            await scheduling.execute(
+                PENDING, now=NOON, tenants=tenants, priorities=priorities, numbers=numbers
+            )
         claimed = await scheduling.claim_all(random.choice(replicas))
         running |= {str(run.schedule_name): run for run in claimed}
         expected = model.claim_all()
         assert sorted(run.schedule_name for run in claimed) == sorted(run.name for run in expected)
-        span = random.choice((0.0, 0.125, 1.5, 30.0))
+        # Spans whose sums are exact as floating-point numbers.
+        span = random.choice((0.0, 0.125, 1.5, 30.0, 90.0))
         scheduling.clock.advance(seconds=span)
         model.now += span
-        for run in random.sample(model.runs, random.randint(0, len(model.runs))):
+        ended = random.sample(model.runs, random.randint(0, len(model.runs)))
+        for run in ended:
             model.finish(run)
-            await scheduling.finish(running.pop(run.name))
+        attempts = [Attempt(running.pop(run.name), AttemptOutcome.SUCCEEDED) for run in ended]
+        if attempts:
+            await finish_batch(replicas[0], attempts)
 
 
 LENGTHS = st.sampled_from((0.125, 0.5, 1.0, 7.0, 60.0, 3600.0))
@@ -301,6 +356,29 @@ def test_the_starts_of_pending_priorities_differ_by_less_than_one_each(
         for pair in combinations(pending, 2):
             first, second = (started[priority] / SHARES[priority] for priority in pair)
             assert abs(first - second) <= sum(1 / SHARES[priority] for priority in pair)
+
+
+def test_the_bounds_hold_at_every_step_of_random_workloads() -> None:
+    """Tenants become busy and idle; weights, priorities and lengths of executions are random."""
+    checked = 0
+    for seed in range(150):
+        random = Random(seed)  # noqa: S311 -- the same steps every time
+        loads = [
+            Load(
+                weight=random.randint(1, 5),
+                longest=random.choice((1, 1, 2, 300)),
+                idling=random.choice((0.1, 1, 10, 100)),
+                most_in_a_burst=random.choice((5, 40)),
+            )
+            for _ in range(random.randint(2, 6))
+        ]
+        workload = Workload(random.randint(1, 4), loads, random)
+        for _ in range(300):
+            workload.step()
+        assert workload.closest <= 1, seed
+        assert workload.closest_of_priorities <= 1, seed
+        checked += workload.checked
+    assert checked > 50_000
 
 
 def claimed_after_an_end(model: SharingModel, random: Random) -> list[Run]:

@@ -1,11 +1,14 @@
 """A model of how tenants and priorities share slots: the rules of `store/steps/sharing.py`."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from math import ceil
 
 LEAST_CHARGE = 0.125
 SCARCE_FOR = 60.0
 ROUND = 12
+# One slot of so many is reserved for tenants that run nothing.
+RESERVED = 4
 SHARES = (4, 3, 2, 1)
 STRIDES = tuple(ROUND // share for share in SHARES)
 
@@ -58,9 +61,7 @@ class SharingModel:
         self.runs.remove(run)
         run.tenant.running -= 1
         self._end_period()
-        if self.since is not None:
-            took = self.now - max(run.started_at, self.since)
-            run.tenant.charged += max(took - LEAST_CHARGE, 0.0)
+        run.tenant.charged += self._charge(run)
 
     def claim_all(self) -> list[Run]:
         """Claim until nothing starts, as the loop does."""
@@ -79,49 +80,84 @@ class SharingModel:
         self._end_period()
         waiting = [tenant for tenant in self.tenants.values() if tenant.waits]
         before = {tenant: list(tenant.passes) for tenant in waiting}
-        least = min(map(self._used, waiting), default=0.0)
-        started = self._start(waiting)
+        free = self.slots - len(self.runs)
+        least = min(map(self._used, waiting), default=0.0) if free else 0.0
+        started, is_reserved = self._start(waiting)
         self.runs += started
-        if waiting and len(self.runs) == self.slots:
-            self._note_scarcity(least if started else 0.0)
+        if waiting and (is_reserved or len(self.runs) == self.slots):
+            self._note_scarcity(least)
         elif self.since is None:
             for tenant in waiting:
                 tenant.passes, tenant.virtual_time = before[tenant], 0.0
         return started
 
-    def _start(self, waiting: list[SharingTenant]) -> list[Run]:
-        """Start executions by round, virtual time and share."""
+    def _start(self, waiting: list[SharingTenant]) -> tuple[list[Run], bool]:
+        """Start executions by round, virtual time and share.
+
+        Also return whether the rest is left pending because the other slots are reserved.
+        """
+        reserved = self._reserved(waiting)
         number = self._considered(waiting)
         queues = {t: tuple(q[: number * t.weight] for q in t.pending) for t in waiting}
         moved = {tenant: list(tenant.passes) for tenant in waiting}
         used = {tenant: self._used(tenant) for tenant in waiting}
         started: list[Run] = []
+        is_reserved = False
+        number_of = Counter[SharingTenant]()
+
+        def charged(tenant: SharingTenant) -> float:
+            # In the order of operations of the statement, so that the numbers are the same.
+            return used[tenant] + number_of[tenant] * LEAST_CHARGE / tenant.weight
 
         def order(tenant: SharingTenant) -> tuple[object, ...]:
             priority = _next_priority(queues[tenant], moved[tenant])
             age = queues[tenant][priority][0]
-            return tenant.running // tenant.weight, used[tenant], priority, age
+            return tenant.running // tenant.weight, charged(tenant), priority, age
 
         while len(started) + len(self.runs) < self.slots:
             able = [tenant for tenant in waiting if any(queues[tenant])]
             if not able:
                 break
             tenant = min(able, key=order)
+            free = self.slots - len(self.runs) - len(started)
+            if free <= reserved and tenant.running >= tenant.weight:
+                is_reserved = True
+                break
             priority = _next_priority(queues[tenant], moved[tenant])
             started.append(self._run(tenant, priority, queues[tenant][priority].pop(0)))
             moved[tenant][priority] += STRIDES[priority]
-            used[tenant] += LEAST_CHARGE / tenant.weight
-            tenant.virtual_time, tenant.charged = used[tenant], 0.0
+            number_of[tenant] += 1
+        for tenant in number_of:
+            in_flight = self._in_flight(tenant) / tenant.weight
+            tenant.virtual_time, tenant.charged = charged(tenant) - in_flight, 0.0
         for tenant in {run.tenant for run in started}:
             _advance(
                 tenant, {run.priority for run in started if run.tenant is tenant}, moved[tenant]
             )
-        return started
+        return started, is_reserved
+
+    def _reserved(self, waiting: list[SharingTenant]) -> int:
+        """Return the slots that are reserved for tenants without executions."""
+        free, most = self.slots - len(self.runs), self.slots // RESERVED
+        first = sum(not tenant.running for tenant in waiting)
+        if first >= free:
+            return 0
+        busy = sum(bool(tenant.running) for tenant in self.tenants.values())
+        return max(min(most, len(self.tenants) - busy - first), 0)
 
     def _used(self, tenant: SharingTenant) -> float:
         """Return the virtual time of a tenant, if it starts an execution now."""
-        used = tenant.virtual_time + tenant.charged / tenant.weight
-        return max(used, self.virtual_time)
+        seconds = tenant.charged + self._in_flight(tenant)
+        return max(tenant.virtual_time + seconds / tenant.weight, self.virtual_time)
+
+    def _in_flight(self, tenant: SharingTenant) -> float:
+        """Return what would be charged if all running executions of a tenant ended now."""
+        return sum(self._charge(run) for run in self.runs if run.tenant is tenant)
+
+    def _charge(self, run: Run) -> float:
+        if self.since is None:
+            return 0.0
+        return max(self.now - max(run.started_at, self.since) - LEAST_CHARGE, 0.0)
 
     def _considered(self, waiting: list[SharingTenant]) -> int:
         return ceil((self.slots - len(self.runs)) / max(len(waiting), 1))
