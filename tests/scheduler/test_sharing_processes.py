@@ -2,7 +2,8 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,12 @@ import asyncio
 from tenantcron.targets.python.registry import saga
 
 async def work(execution):
-    await asyncio.sleep(1.2 if execution.saga_name.startswith("long") else 0.3)
+    await asyncio.sleep(0.6 if execution.saga_name.startswith("long") else 0.15)
 
 for name in ("long", "short", "critical", "high", "medium", "low"):
     saga(name)(work)
 '''
+Span = tuple[datetime, datetime]
 YEARLY = 'cron: "0 0 1 1 *", overlap: allow, start_within: 1h'
 # As many pending executions of each schedule as a test can use up.
 PENDING = """
@@ -48,12 +50,19 @@ def fleet(tmp_path: Path, database_url: str) -> Iterator[Fleet]:
         fleet.close()
 
 
-def start(fleet: Fleet, slots: int, tenants: dict[str, list[str]]) -> None:
+def start(
+    fleet: Fleet,
+    slots: int,
+    tenants: dict[str, list[str]],
+    weights: dict[str, int] | None = None,
+) -> None:
     """Apply manifests with these sagas, and start two replicas when executions are pending."""
     for tenant, sagas in tenants.items():
         file = fleet.shell.folder / f"{tenant}.yaml"
         file.write_text(manifest(tenant, dict.fromkeys(sagas, YEARLY)), encoding="utf-8")
         assert fleet.shell("apply-manifest", file.name, "--create-tenants").code == 0
+    for tenant, weight in (weights or {}).items():
+        query(fleet.url, "UPDATE tenantcron.tenant SET weight = %s WHERE id = %s", weight, tenant)
     statement = "UPDATE tenantcron.limits SET operator = %s, operator_per_tenant = 100"
     query(fleet.url, statement, slots)
     fleet.start()
@@ -79,13 +88,44 @@ def test_the_priorities_of_a_tenant_share_one_slot_of_two_replicas(fleet: Fleet)
     assert found == {"critical": 8, "high": 6, "medium": 4, "low": 2}
 
 
-def test_tenants_with_long_and_short_executions_get_the_same_time(fleet: Fleet) -> None:
-    start(fleet, 2, {"one": ["long"], "two": ["short"], "three": ["short"], "four": ["long"]})
-    until(lambda: len(ended(fleet)) >= 40)
+def test_tenants_share_time_by_weight_within_the_bound_whatever_their_executions_take(
+    fleet: Fleet,
+) -> None:
+    weights = {"one": 1, "two": 3, "three": 1}
+    start(fleet, 2, {"one": ["long"], "two": ["short"], "three": ["short"]}, weights)
+    until(lambda: len(ended(fleet)) >= 100)
 
-    used: dict[str, timedelta] = defaultdict(timedelta)
-    for row in ended(fleet):
-        used[str(row["tenant_id"])] += row["finished_at"] - row["started_at"]  # type: ignore[operator] # times of a row
-    # The longest executions and the time until results are written, for both of two tenants.
-    assert max(used.values()) - min(used.values()) < timedelta(seconds=6), used
-    assert Counter(str(row["tenant_id"]) for row in ended(fleet))["two"] > 8
+    spans = running_times(fleet)
+
+    longest = {tenant: max(end - begin for begin, end in spans[tenant]) for tenant in weights}
+    bounds = {
+        tenant: (most_at_once(spans[tenant]) + 1) * longest[tenant] / weight
+        for tenant, weight in weights.items()
+    }
+    for moment in sorted(end for of_tenant in spans.values() for _, end in of_tenant):
+        used = {
+            tenant: used_until(moment, spans[tenant]) / weight for tenant, weight in weights.items()
+        }
+        for first, second in combinations(weights, 2):
+            difference = abs(used[first] - used[second])
+            assert difference <= bounds[first] + bounds[second], (first, second, used)
+    assert all(used[tenant] > longest[tenant] / weights[tenant] for tenant in weights)
+
+
+def running_times(fleet: Fleet) -> dict[str, list[Span]]:
+    """Return when the executions of each tenant ran; those that still run are cut off."""
+    spans: dict[str, list[Span]] = defaultdict(list)
+    rows = query(fleet.url, "SELECT *, now() AS now FROM tenantcron.execution ORDER BY started_at")
+    for row in rows:
+        if row["started_at"] is not None:
+            spans[row["tenant_id"]].append((row["started_at"], row["finished_at"] or row["now"]))
+    return spans
+
+
+def most_at_once(spans: list[Span]) -> int:
+    return max(sum(begin <= moment < end for begin, end in spans) for moment, _ in spans)
+
+
+def used_until(moment: datetime, spans: list[Span]) -> timedelta:
+    passed = (min(end, moment) - begin for begin, end in spans if begin < moment)
+    return sum(passed, timedelta(0))
