@@ -176,7 +176,7 @@ async def idle(bench: Bench, number: int) -> list[Measured]:
     lateness = await _lateness(bench, number, processes=1, apart=0.1)
     middle, p99 = _percentiles(lateness)
     return [
-        Measured("idle: due to started, median", middle, "ms", 20, is_time=True),
+        Measured("idle: due to started, median", middle, "ms", 7, is_time=True),
         Measured("idle: due to started, 99 %", p99, "ms", 60, is_time=True),
     ]
 
