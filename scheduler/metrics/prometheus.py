@@ -104,7 +104,11 @@ class Metric(NamedTuple):
 NO_REASON: Final = "none"
 _COUNTER, _GAUGE, _HISTOGRAM = MetricType.COUNTER, MetricType.GAUGE, MetricType.HISTOGRAM
 
-FIRED = Metric("executions_fired_total", _COUNTER, "Executions created for occurrences.")
+FIRED = Metric(
+    "executions_fired_total",
+    _COUNTER,
+    "Executions that this process created for occurrences and tasks.",
+)
 ENDED = Metric(
     "executions_total",
     _COUNTER,
