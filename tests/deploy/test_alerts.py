@@ -87,6 +87,16 @@ def test_every_alert_has_a_test_in_which_it_fires() -> None:
     assert fired == {rule["alert"] for rule in rules()}
 
 
+def test_the_page_on_metrics_maps_questions_to_existing_metrics_and_alerts() -> None:
+    page = (DEPLOY.parent / "docs" / "metrics.md").read_text(encoding="utf-8")
+    watched = page.split("## What to watch")[1].split("\n## ")[0]
+    assert set(re.findall(r"`(tenantcron_\w+)`", watched)) <= {item.full_name for item in METRICS}
+    assert set(re.findall(r"`(tenantcron:[\w:]+)`", watched)) <= records()
+    alerts = set(re.findall(r"`(Tenantcron\w+)`", watched))
+    assert alerts <= {rule["alert"] for rule in rules()}
+    assert alerts
+
+
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
 def test_every_alert_has_a_severity_and_says_what_to_do(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in ("critical", "warning")
