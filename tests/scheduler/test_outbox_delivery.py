@@ -10,6 +10,7 @@ from random import Random
 import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
+from support.fleet import DEPLOYER
 from support.patience import PATIENCE
 from support.replicas import Works, at_work, due, until, until_state
 from support.scheduling import Scheduling
@@ -23,10 +24,14 @@ from tenantcron.events.cloud_events import PREFIX
 from tenantcron.events.delivery import wait_after
 from tenantcron.events.outbox import EVENTS_A_LANE, LANES_A_WEBHOOK, LEASE, LONGEST_WAIT
 from tenantcron.events.webhooks import requests as webhooks_module
+from tenantcron.scheduler.operate.task_operator import TaskOperator
 from tenantcron.scheduler.replica.housekeeping import clean_up
+from tenantcron.scheduler.steps.attempts import AttemptOutcome
+from tenantcron.schedules.settings import RetryPolicy
 from tenantcron.store.rows import outbox as store
 from tenantcron.targets.http import client as http_module
 
+ENDS = ("succeeded", "dead", "skipped", "missed", "cancelled")
 WRITE = text(
     "INSERT INTO tenantcron.outbox (tenant_id, type, subject, happened_at, data)"
     " VALUES ('acme', 'dev.tenantcron.tenant.changed', :subject, now(), '{}') RETURNING id"
@@ -64,6 +69,41 @@ async def test_an_event_arrives_as_a_cloud_event_of_version_1(scheduling: Schedu
     assert event["time"] == "2026-12-01T12:00:00+00:00"
     assert await scheduling.rows("outbox", "id") == []
     assert await scheduling.rows("webhook_event", "place") == []
+
+
+async def test_the_execution_of_a_task_sends_its_events_with_the_id_of_the_task(
+    scheduling: Scheduling,
+) -> None:
+    async with hooked(scheduling) as hooks:
+        await hooks.add(event_types=tuple(f"{PREFIX}execution.{end}" for end in ENDS))
+        done = await scheduling.task(saga="invoice")
+        dead = await scheduling.task(saga="refund", retry=RetryPolicy(max_attempts=1))
+        later = await scheduling.task(saga="reminder", delay=timedelta(hours=1))
+        for claimed in await scheduling.claim_all():
+            failed = claimed.id == dead
+            await scheduling.finish(
+                claimed, AttemptOutcome.FAILED if failed else AttemptOutcome.SUCCEEDED, "boom"
+            )
+        operator = TaskOperator(
+            scheduling.database, scheduling.settings, DEPLOYER, scheduling.clock
+        )
+        await operator.cancel(later)
+        await hooks.deliver()
+        received = {event["subject"]: event for event in hooks.events()}
+
+    ends = {"succeeded": done, "dead": dead, "cancelled": later}
+    assert {subject: event["type"] for subject, event in received.items()} == {
+        f"executions/{task}": f"{PREFIX}execution.{end}" for end, task in ends.items()
+    }
+    data = received[f"executions/{dead}"]["data"]
+    assert isinstance(data, dict)
+    assert data["id"] == data["correlation_id"] == str(dead)
+    assert (data["schedule"], data["saga"], data["reason_code"]) == (
+        "task:refund", "refund", "failed",
+    )  # fmt: skip
+    actor = data["actor"]
+    assert isinstance(actor, dict)
+    assert actor["source"] == "task"
 
 
 async def test_an_event_has_the_reason_as_a_code_and_in_words(scheduling: Scheduling) -> None:
