@@ -9,7 +9,7 @@ which the server makes once for each connection:
   are planned each time; there planning costs little.
 - **Direct connections only.** Behind a pooler in transaction mode the next transaction may run in
   another session, which does not have the statement. A connection is direct if the process id that
-  the server sent when it was opened is that of its session; poolers send numbers of their own.
+  the server sent when it was opened is that of its session; poolers send other numbers.
 - **Stale statements.** If a session has lost a statement, or a migration has changed its result,
   the connection counts as lost: the step is repeated on a new one. After a lost statement nothing
   more is prepared by this process, in case a pooler passes on the process id.

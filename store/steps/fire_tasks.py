@@ -21,13 +21,25 @@ async def fire_due(
 
     A time before the retained history moves to its beginning.
     """
-    parameters = {"batch": batch, "id": None, "ahead": ahead, "retention": retention, "at": at}
+    parameters: dict[str, object] = {
+        "batch": batch,
+        "id": None,
+        "ahead": ahead,
+        "retention": retention,
+        "at": at,
+    }
     return await _fire(connection, parameters)
 
 
 async def fire_named(connection: AsyncConnection, task: UUID, at: datetime | None) -> bool:
     """Fire one task, whenever it is due; False if it was fired before."""
-    parameters = {"batch": 1, "id": task, "ahead": None, "retention": None, "at": at}
+    parameters: dict[str, object] = {
+        "batch": 1,
+        "id": task,
+        "ahead": None,
+        "retention": None,
+        "at": at,
+    }
     found = await _fire(connection, parameters)
     return bool(found)
 

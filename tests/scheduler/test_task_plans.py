@@ -88,6 +88,7 @@ async def test_due_tasks_are_not_compared_with_each_other_if_the_statistics_are_
         id=None,
         batch=1000,
         source="task",
+        ahead=timedelta(0),
         retention=timedelta(days=90),
     )
 
