@@ -2,7 +2,8 @@
 
 from faults.mutant import Change, Mutant
 
-_FIRE_TASKS, _SUBMIT = "store/steps/fire_tasks.sql", "migrations/control/versions/tasks/submit.sql"
+_FIRE_TASKS = "store/steps/fire_tasks.sql"
+_SUBMIT = "migrations/control/versions/quotas/submit.sql"
 # As before, but in two transactions.
 _MARK_FIRST = """    async with replica.database.transaction(by_key=True) as connection:
         marked = await connection.exec_driver_sql(
@@ -56,8 +57,8 @@ TASK_MUTANTS = (
         (
             Change(
                 _SUBMIT,
-                "i.payload::jsonb, i.idempotency_key, i.request_hash, i.requires",
-                "i.payload::jsonb, NULL, NULL, i.requires",
+                "e.task ->> 'idempotency_key' AS key,",
+                "NULL::text AS key,",
             ),
         ),
         ("kill", "network", "connections cut"),

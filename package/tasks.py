@@ -6,10 +6,10 @@ one of psycopg, or a connection or session of SQLAlchemy with the driver psycopg
 `tenantcron_submit`, and nothing else.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
-from uuid import UUID
 
 import psycopg
 from psycopg.rows import tuple_row
@@ -43,7 +43,7 @@ AnyAsyncConnection: TypeAlias = psycopg.AsyncConnection[Any] | AsyncEngineConnec
 
 # The time as microseconds: the caller's session can have any format of dates.
 _SUBMIT: Final = """
-SELECT id::text, state, (extract(epoch FROM execute_at) * 1000000)::bigint, existed
+SELECT id, state, (extract(epoch FROM execute_at) * 1000000)::bigint, existed
 FROM tenantcron.submit_tasks(%(tenant)s::text, %(tasks)s::json) ORDER BY index
 """
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -76,7 +76,7 @@ def submit_many(
     parameters = {"tenant": tenant, "tasks": batch_json(requests)}
     try:
         if isinstance(connection, psycopg.Connection):
-            with connection.cursor(row_factory=tuple_row) as cursor:
+            with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
                 return _submitted(cursor.execute(_SUBMIT, parameters).fetchall())
         if isinstance(connection, Session):
             connection = connection.connection()
@@ -99,7 +99,7 @@ async def submit_many_async(
     parameters = {"tenant": tenant, "tasks": batch_json(requests)}
     try:
         if isinstance(connection, psycopg.AsyncConnection):
-            async with connection.cursor(row_factory=tuple_row) as cursor:
+            async with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
                 await cursor.execute(_SUBMIT, parameters)
                 return _submitted(await cursor.fetchall())
         if isinstance(connection, AsyncSession):
@@ -124,11 +124,17 @@ def _request(saga: str, fields: TaskFields) -> TaskRequest:
     )
 
 
-def _submitted(rows: Sequence[Sequence[Any]]) -> list[Submitted]:
+def _submitted(rows: Iterable[Sequence[Any]]) -> list[Submitted]:
     return [
-        Submitted(UUID(task), state, _EPOCH + timedelta(microseconds=time), existed)
-        for task, state, time, existed in rows
+        Submitted(task, state, _moment(microseconds), existed)
+        for task, state, microseconds, existed in rows
     ]
+
+
+# Most tasks of a batch are due at the same time.
+@lru_cache(maxsize=1024)
+def _moment(microseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=microseconds)
 
 
 def _rejection(error: psycopg.Error | DBAPIError) -> TasksRejectedError | None:

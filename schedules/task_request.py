@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from tenantcron.core.durations import format_duration
@@ -13,7 +14,6 @@ from tenantcron.core.targets import Target
 from tenantcron.core.values import JsonObject
 from tenantcron.schedules.settings import (
     DEFAULTS,
-    RETRY,
     Priority,
     RetryPolicy,
     ScheduleSettings,
@@ -60,11 +60,9 @@ class TaskRequest:
         if self.idempotency_key is not None:
             given["idempotency_key"] = self.idempotency_key
         if self.retry is not None:
-            given["retry"] = {
-                key: kind.write(getattr(self.retry, key)) for key, kind in RETRY.items()
-            }
+            given["retry"] = _retry(self.retry)
         if self.timeout is not None:
-            given["timeout"] = format_duration(self.timeout)
+            given["timeout"] = _duration(self.timeout)
         if self.owner is not None:
             given["owner"] = self.owner
         if self.target is not None:
@@ -72,13 +70,26 @@ class TaskRequest:
         return given
 
 
+_encode: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
+_encode_ascii: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+
 def batch_json(requests: Sequence[TaskRequest]) -> str:
     """Return a batch as JSON; raise a UsageError if a payload is none."""
     given = [request.as_json() for request in requests]
     try:
-        return json.dumps(given, separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError) as error:
+        text = _encode(given)
+    except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"the payload of a task is not JSON: {error}") from error
+    # An unpaired surrogate has no UTF-8. Escaped, the database rejects it with its place.
+    return text if _is_unicode(text) else _encode_ascii(given)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def task_settings(definition: JsonObject | None) -> ScheduleSettings:
@@ -86,7 +97,23 @@ def task_settings(definition: JsonObject | None) -> ScheduleSettings:
     return DEFAULTS if definition is None else read_settings(with_defaults(definition))
 
 
+@lru_cache(maxsize=1024)
 def _moment(time: datetime) -> str:
     if time.tzinfo is None:
         raise UsageError(f"execute_at {time.isoformat()} has no time zone: use an aware datetime")
     return time.isoformat()
+
+
+def _retry(retry: RetryPolicy) -> JsonObject:
+    return {
+        "max_attempts": retry.max_attempts,
+        "backoff": _duration(retry.backoff),
+        "max_backoff": _duration(retry.max_backoff),
+    }
+
+
+def _duration(span: timedelta) -> str:
+    """Write a duration exactly; the database rejects fractions of a second."""
+    if span < timedelta(0) or span.microseconds:
+        return f"{span / timedelta(seconds=1):.6f}s"
+    return format_duration(span)

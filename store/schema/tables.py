@@ -222,6 +222,8 @@ limits = Table(
     # The same for single tenants: objects by tenant id.
     Column("tenant_quotas", JSONB, nullable=False, server_default=text("'{}'")),
     Column("tenant_weights", JSONB, nullable=False, server_default=text("'{}'")),
+    # Kinds of targets that the policy allows, besides the built-in ones.
+    Column("target_kinds", ARRAY(String(128)), nullable=False, server_default=text("'{}'")),
     CheckConstraint("jsonb_typeof(quotas) = 'object'", name="quotas"),
     CheckConstraint("jsonb_typeof(tenant_quotas) = 'object'", name="tenant_quotas"),
     CheckConstraint("jsonb_typeof(tenant_weights) = 'object'", name="tenant_weights"),
@@ -262,6 +264,15 @@ tenant_start = Table(
     Column("tenant_id", String(48), primary_key=True),
     _time("minute"),
     Column("number", Integer, nullable=False),
+)
+# Written by submissions: upper bounds of what is pending for a tenant, in parts; see `submit`.
+tenant_pending = Table(
+    "tenant_pending",
+    control,
+    Column("tenant_id", String(48), primary_key=True),
+    Column("part", Integer, primary_key=True, autoincrement=False),
+    Column("tasks", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
 )
 # Written when attempts end: the processing time of a tenant in a period.
 tenant_usage = Table(
@@ -482,33 +493,34 @@ execution_attempt = Table(
 
 # One-time work that a client submitted for a moment. `store.steps.submit` has the protocol. Its
 # execution has its id as id, schedule_id and definition_id, so a task is found by that.
+# Columns of a fixed size come first: then a row has no gaps.
 task = Table(
     "task",
     control,
     # A UUID of version 7: ids sort by the time of submission.
     Column("id", Uuid, primary_key=True),
-    Column("tenant_id", String(48), nullable=False),
-    Column("saga_name", String(128), nullable=False),
     # Never before the submission.
     _time("execute_at"),
+    _time("submitted_at"),
+    # When its execution was inserted; None: it waits.
+    _time("fired_at", nullable=True),
+    # The size of the payload as `jsonb` text, for the quota of stored bytes.
+    Column("payload_bytes", Integer, nullable=False, server_default=text("0")),
     # From 0 (critical) to 3 (low).
     Column("priority", SmallInteger, nullable=False),
+    Column("authenticated", Boolean, nullable=False),
+    Column("tenant_id", String(48), nullable=False),
+    Column("saga_name", String(128), nullable=False),
+    Column("requires", String(136), nullable=False),
+    Column("actor_id", String(255), nullable=False),
+    Column("actor_type", String(32), nullable=False),
+    Column("actor_source", String(64), nullable=False),
     # Settings other than the defaults, as in `schedule_definition`; None: there are none.
     Column("definition", JSONB, nullable=True),
     Column("payload", JSONB, nullable=False),
     Column("idempotency_key", String(255), nullable=True),
     # The digest of the request, which must be the same for the same key.
     Column("request_hash", LargeBinary, nullable=True),
-    Column("requires", String(136), nullable=False),
-    _time("submitted_at"),
-    Column("actor_id", String(255), nullable=False),
-    Column("actor_type", String(32), nullable=False),
-    Column("actor_source", String(64), nullable=False),
-    Column("authenticated", Boolean, nullable=False),
-    # When its execution was inserted; None: it waits.
-    _time("fired_at", nullable=True),
-    # The size of the payload as it was submitted, for the quota of stored bytes.
-    Column("payload_bytes", Integer, nullable=False, server_default=text("0")),
     CheckConstraint("priority BETWEEN 0 AND 3", name="priority"),
     CheckConstraint("(idempotency_key IS NULL) = (request_hash IS NULL)", name="key"),
     postgresql_with={

@@ -4,7 +4,7 @@ A task is a cursor with one occurrence. Its row is the submission; its execution
 
 - **Submit.** The function `tenantcron.submit_tasks` is the only writer. It runs in the transaction
   of its caller, so tasks exist if and only if that commits. It accepts a batch or rejects it with
-  all problems. A task that is due now gets its execution in the same statement.
+  all problems. A task that is due now gets its execution in the same call.
 - **Fire.** One statement marks tasks that are due within seconds (`fired_at`) and inserts their
   executions, which start at the time of the task (`fire_tasks.sql`). Rows that another replica
   fires at the same time are skipped. If the replica is killed before the commit, nothing happened;
@@ -22,9 +22,20 @@ A key is unique in its tenant. A second submission with it waits for the transac
 If that commits, it returns the same task (`existed`), or a conflict if its request differs; if that
 is rolled back, it submits. Keys are kept as long as the rows of their tasks.
 
-The quota of pending tasks counts waiting tasks and pending executions of tasks, through indexes, up
-to the quota. Concurrent transactions do not see each other's tasks, so a tenant can exceed it by
-what they submit; a counter would make them wait for each other until they end.
+The quotas of pending tasks and of their bytes compare upper bounds, which `tenant_pending` has for
+each tenant. A submission raises them, and a start does not lower them. Only a submission whose
+bound is beyond the quota counts: waiting tasks and pending executions of tasks, through indexes, up
+to the quota. The count corrects the bound. So the cost of a submission does not depend on what is
+pending.
+
+A bound is the sum of several rows. A transaction changes a row that no other has locked, or adds
+one, so transactions never wait for each other and cannot deadlock. Three things follow:
+
+- Concurrent transactions do not see each other's tasks, so a tenant can exceed its quota by what
+  they submit.
+- A transaction with another isolation than READ COMMITTED cannot lock a row that has changed since
+  its snapshot. It always counts, and is in no bound.
+- Retried executions are in no bound either. All of them are in the next count.
 """
 
 import json

@@ -87,8 +87,8 @@ async def test_stored_bytes_count_the_payloads_of_tasks_that_have_not_started(
     await scheduling.tenant("acme")
     await scheduling.limit(10)
     await override(scheduling, stored_bytes=300)
-    # {"t":"…"} has 8 bytes besides the text.
-    large = TaskRequest("work", {"t": "x" * 92}, delay=delay)
+    # {"t": "…"} has 9 bytes besides the text.
+    large = TaskRequest("work", {"t": "x" * 91}, delay=delay)
     await scheduling.submit(large, large)
 
     with pytest.raises(TasksRejectedError) as raised:

@@ -9,7 +9,7 @@ same state, and one of the two orders is enough. The rules err on the side of "t
 - Everything else is a write, and so is a locking read. A write commutes with a step that names none
   of its tables. A table includes those that it references, because a foreign key locks them.
 - `take_lock` and `try_lock` lock a row, read the workers, and may take an advisory lock.
-- `submit_tasks` writes tasks and executions, and reads their tenant and its quotas.
+- `submit_tasks` writes tasks, executions and counts, and reads their tenant and its quotas.
 - Triggers only append, to their own tables. A read of such a table commutes with no write.
 - A COMMIT commutes only if its transaction has neither written nor locked anything.
 """
@@ -68,7 +68,7 @@ def footprint(statement: str) -> Footprint:
     if "pg_advisory" in statement:
         tables.add("advisory lock")
     if "submit_tasks" in statement:
-        tables |= {"task", "execution", "tenant", "limits", "worker"}
+        tables |= {"task", "execution", "tenant", "limits", "tenant_pending", "worker"}
     if "take_lock" in statement or "try_lock" in statement:
         tables |= {"lock", "worker", "advisory lock"}
     is_plain = _PLAIN_READ.match(statement) and not _EFFECT.search(statement)

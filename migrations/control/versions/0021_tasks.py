@@ -16,13 +16,13 @@ from tenantcron.store.connection.scripts import run_script
 revision = "0021_tasks"
 down_revision = "0020_rate_limits"
 
-_CREATED = ("tasks/tables", "tasks/submit", "tasks/api_role")
+_CREATED = ("tasks/tables", "tasks/api_role")
 # The role's function as it was before.
 _RESTORED = ("event_bus/api_role", "tasks/undo")
 
 
 def upgrade(op: Operations, schema: str) -> None:  # noqa: ARG001 -- the control schema has one name
-    """Create the table and the functions that submit tasks."""
+    """Create the table."""
     for name in _CREATED:
         run_script(op.get_bind(), _script(name))
 

@@ -1,10 +1,9 @@
-"""Quotas of tenants: those that the policy declares, and what they count.
+"""Quotas of tenants: those that the policy declares, and what they count; and submissions.
 
 Replicas of the release before neither declare quotas nor count starts. Until all have this release,
 the starts of a tenant can exceed its quota by theirs.
 
-Locks: ACCESS EXCLUSIVE on `limits`, for a moment, and on `task` while an index of the waiting tasks
-is built.
+Locks: ACCESS EXCLUSIVE on `limits`, for a moment.
 """
 
 from pathlib import Path
@@ -20,15 +19,13 @@ _CREATED = ("quotas/tables", "quotas/submit", "quotas/api_role")
 
 
 def upgrade(op: Operations, schema: str) -> None:  # noqa: ARG001 -- the control schema has one name
-    """Add columns and a table, and let the function that submits tasks check the new quotas."""
+    """Add columns and tables, and the functions that submit tasks."""
     for name in _CREATED:
         run_script(op.get_bind(), _script(name))
 
 
 def downgrade(op: Operations, schema: str) -> None:  # noqa: ARG001 -- as above
-    """Remove them, and restore the functions as they were before."""
-    submit = _script("tasks/submit").replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION")
-    run_script(op.get_bind(), submit)
+    """Remove them, and restore the role's function as it was before."""
     run_script(op.get_bind(), _script("tasks/api_role"))
     run_script(op.get_bind(), _script("quotas/undo"))
 

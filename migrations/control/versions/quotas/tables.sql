@@ -4,11 +4,17 @@ ALTER TABLE tenantcron.limits ADD tenant_quotas jsonb NOT NULL DEFAULT '{}'
 -- The policy's weights by tenant id, as a scheduler declared them last.
 ALTER TABLE tenantcron.limits ADD tenant_weights jsonb NOT NULL DEFAULT '{}'
     CONSTRAINT limits_tenant_weights_check CHECK (jsonb_typeof(tenant_weights) = 'object');
--- The index has the sizes of the payloads, so the quota of stored bytes reads no row.
-ALTER TABLE tenantcron.task ADD payload_bytes int NOT NULL DEFAULT 0;
-DROP INDEX tenantcron.task_waiting_idx;
-CREATE INDEX task_waiting_idx ON tenantcron.task (tenant_id, execute_at) INCLUDE (payload_bytes)
-    WHERE fired_at IS NULL;
+-- The policy's kinds of targets besides the built-in ones, as a scheduler declared them last.
+ALTER TABLE tenantcron.limits ADD target_kinds varchar(128)[] NOT NULL DEFAULT '{}';
+-- Upper bounds of the pending tasks of a tenant and of their bytes, in parts; submissions write it.
+-- As for `tenant_start`, free space keeps updates out of the index.
+CREATE TABLE tenantcron.tenant_pending (
+    tenant_id varchar(48) NOT NULL,
+    part int NOT NULL,
+    tasks bigint NOT NULL,
+    bytes bigint NOT NULL,
+    CONSTRAINT tenant_pending_pkey PRIMARY KEY (tenant_id, part)
+) WITH (fillfactor = 50);
 
 -- Executions that each tenant has started in its last minute with a start; claims write it. Updates
 -- change no indexed column, so the free space of the pages keeps them out of the index.

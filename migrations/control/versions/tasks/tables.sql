@@ -1,20 +1,22 @@
+-- Columns of a fixed size come first: then a row has no gaps between them.
 CREATE TABLE tenantcron.task (
     id uuid NOT NULL,
+    execute_at timestamptz NOT NULL,
+    submitted_at timestamptz NOT NULL,
+    fired_at timestamptz,
+    payload_bytes int NOT NULL DEFAULT 0,
+    priority smallint NOT NULL,
+    authenticated boolean NOT NULL,
     tenant_id varchar(48) NOT NULL,
     saga_name varchar(128) NOT NULL,
-    execute_at timestamptz NOT NULL,
-    priority smallint NOT NULL,
+    requires varchar(136) NOT NULL,
+    actor_id varchar(255) NOT NULL,
+    actor_type varchar(32) NOT NULL,
+    actor_source varchar(64) NOT NULL,
     definition jsonb,
     payload jsonb NOT NULL,
     idempotency_key varchar(255),
     request_hash bytea,
-    requires varchar(136) NOT NULL,
-    submitted_at timestamptz NOT NULL,
-    actor_id varchar(255) NOT NULL,
-    actor_type varchar(32) NOT NULL,
-    actor_source varchar(64) NOT NULL,
-    authenticated boolean NOT NULL,
-    fired_at timestamptz,
     CONSTRAINT task_pkey PRIMARY KEY (id),
     CONSTRAINT task_priority_check CHECK (priority BETWEEN 0 AND 3),
     CONSTRAINT task_key_check CHECK ((idempotency_key IS NULL) = (request_hash IS NULL))
@@ -23,7 +25,9 @@ CREATE UNIQUE INDEX task_key_idx ON tenantcron.task (tenant_id, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
 CREATE INDEX task_due_idx ON tenantcron.task (execute_at)
     WITH (deduplicate_items = off) WHERE fired_at IS NULL;
-CREATE INDEX task_waiting_idx ON tenantcron.task (tenant_id, execute_at) WHERE fired_at IS NULL;
+-- The index has the sizes of the payloads, so the quota of stored bytes reads no row.
+CREATE INDEX task_waiting_idx ON tenantcron.task (tenant_id, execute_at) INCLUDE (payload_bytes)
+    WHERE fired_at IS NULL;
 CREATE INDEX task_newest_idx ON tenantcron.task (tenant_id, id);
 CREATE INDEX task_fired_idx ON tenantcron.task (fired_at) WHERE fired_at IS NOT NULL;
 -- Pending executions of tasks, for the quota. Executions of schedules have no entry.

@@ -1,9 +1,3 @@
-DROP FUNCTION tenantcron.submit_task(
-    text, text, json, timestamptz, interval, text, text, json, interval, text, json
-);
-DROP FUNCTION tenantcron.submit_tasks(text, json);
-DROP FUNCTION tenantcron.submit_tasks_at(text, json, timestamptz);
-DROP FUNCTION tenantcron.reject_tasks(text, jsonb);
 DROP INDEX tenantcron.execution_pending_task_idx;
 DROP TABLE tenantcron.task;
 DROP TRIGGER tenant_recorded ON tenantcron.tenant;
