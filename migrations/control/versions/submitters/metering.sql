@@ -49,7 +49,7 @@ FROM (
         date_trunc('month', t.submitted_at AT TIME ZONE 'UTC')::date AS month,
         0, 0, 0, 0, 0, 0, 0, 0,
         count(*) AS tasks_submitted,
-        sum(octet_length(t.payload::text)) AS payload_bytes
+        sum(t.payload_bytes) AS payload_bytes
     FROM tenantcron.task AS t
     GROUP BY 1, 2
 ) AS used
