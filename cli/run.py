@@ -314,6 +314,7 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> int:
             rate_limits=policy.rate_limits,
             quotas=policy.quotas,
             weights=policy.weights,
+            target_kinds=policy.target_kinds,
         )
         uses_roles = settings.handler_role is HandlerRole.TENANT
         logins = HandlerLogins(database) if uses_roles else None

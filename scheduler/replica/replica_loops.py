@@ -277,6 +277,8 @@ class ReplicaRun:
             )
             if replica.quotas is not None:
                 await limits.declare_quotas(connection, replica.quotas)
+            if replica.target_kinds is not None:
+                await limits.declare_target_kinds(connection, replica.target_kinds)
             if replica.weights is not None:
                 await declared_weights.declare(connection, replica.weights)
         async with replica.database.transaction() as connection:

@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from uuid import uuid4
@@ -54,6 +54,8 @@ class Replica:
     quotas: DeclaredQuotas | None = None
     # The weights of the policy by tenant, declared as the quotas are.
     weights: Mapping[TenantId, int] | None = None
+    # Kinds of targets that the policy allows, declared as the quotas are.
+    target_kinds: Sequence[str] | None = None
     demand: Demand = field(default_factory=Demand)
 
     @property

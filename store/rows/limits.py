@@ -5,7 +5,7 @@ quotas, which an operator may override for a tenant. Every claim reads the row, 
 from the next claim on.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import func, or_, select, update
@@ -83,6 +83,14 @@ async def declare_quotas(connection: AsyncConnection, quotas: DeclaredQuotas) ->
     }
     differs = or_(*(limits.c[name] != value for name, value in values.items()))
     statement = update(limits).where(differs).values(**values, updated_at=func.now())
+    return (await connection.execute(statement)).rowcount > 0
+
+
+async def declare_target_kinds(connection: AsyncConnection, kinds: Sequence[str]) -> bool:
+    """Store the kinds of targets that the policy allows; return whether they changed."""
+    declared = sorted(set(kinds))
+    differs = limits.c.target_kinds != declared
+    statement = update(limits).where(differs).values(target_kinds=declared, updated_at=func.now())
     return (await connection.execute(statement)).rowcount > 0
 
 

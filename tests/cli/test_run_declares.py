@@ -5,6 +5,8 @@ from pathlib import Path
 from support.fleet import Shell, manifest, query
 
 POLICY = """
+[policy]
+target_kinds = ["grpc"]
 [policy.quotas]
 pending_tasks = 50
 [policy.tenants.acme]
@@ -13,7 +15,7 @@ quotas = {stored_bytes = "2MiB"}
 """
 
 
-def test_a_scheduler_declares_the_weights_and_quotas_of_its_policy(
+def test_a_scheduler_declares_the_weights_quotas_and_kinds_of_its_policy(
     database_url: str, tmp_path: Path
 ) -> None:
     shell = Shell(tmp_path, database_url)
@@ -27,6 +29,8 @@ def test_a_scheduler_declares_the_weights_and_quotas_of_its_policy(
     assert any(line.split() == ["pending_tasks", "50", "policy"] for line in shown.splitlines())
     assert any(line.split()[:2] == ["stored_bytes", "2MiB"] for line in shown.splitlines())
     assert query(database_url, "SELECT weight FROM tenantcron.tenant") == [{"weight": 3}]
+    kinds = query(database_url, "SELECT target_kinds FROM tenantcron.limits")
+    assert kinds == [{"target_kinds": ["grpc"]}]
     changed = "SELECT actor_type FROM tenantcron.audit_record WHERE after ->> 'weight' = '3'"
     assert query(database_url, changed) == [{"actor_type": "scheduler"}]
 
