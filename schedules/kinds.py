@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from tenantcron.core.durations import EXPECTED, DurationError, format_duration, parse_duration
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import OWNER_EXPECTED, OWNER_PATTERN, Owner, is_owner
-from tenantcron.core.values import JsonObject, JsonValue
+from tenantcron.core.values import JsonObject, JsonValue, has_nul
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
@@ -234,7 +234,7 @@ class Payload(SettingKind[JsonObject]):
             text = json.dumps(value, allow_nan=False)
         except (TypeError, ValueError):
             return "plain JSON"
-        if len(text) <= self.longest and "\\u0000" not in text:
+        if len(text) <= self.longest and not ("\\u0000" in text and has_nul(value)):
             return None
         return f"at most {self.longest:,} bytes of JSON, without NUL"
 

@@ -14,7 +14,7 @@ from typing import Final, assert_never
 
 from tenantcron.core.errors import DeclinedError, TenantcronError, UsageError
 from tenantcron.core.names import TenantId
-from tenantcron.core.values import JsonObject, JsonValue
+from tenantcron.core.values import JsonObject, JsonValue, has_nul
 from tenantcron.manifests.diagnostics import Fault
 from tenantcron.manifests.policy import Policy
 from tenantcron.manifests.task_definitions import CheckedTask, check_task
@@ -143,7 +143,8 @@ def _errors(task: SubmittedOptions, checked: CheckedTask, place: str) -> Iterato
 
 def _is_storable(payload: Mapping[str, JsonValue]) -> bool:
     text = _plain(payload)
-    return "\\u0000" not in text and storable(text) == text
+    # A backslash before `u0000` may be text itself, so only then all strings are read.
+    return storable(text) == text and ("\\u0000" not in text or not has_nul(dict(payload)))
 
 
 def _message(fault: Fault) -> str:
