@@ -75,6 +75,8 @@ class TaskOperator:
             raise UsageError("the new time of a task needs a time zone")
         async with self._operator.acting() as connection:
             found = await _locked(connection, task_id)
+            if await tasks.is_too_far(connection, execute_at, self.clock()):
+                raise UsageError("a task is at most 10 years ahead")
             if not await tasks.reschedule(connection, task_id, execute_at, self.clock()):
                 raise OperationError(
                     f"task {task_id} is {found.state}: only a waiting task can be rescheduled"

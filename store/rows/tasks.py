@@ -232,6 +232,19 @@ DELETE FROM tenantcron.task WHERE id = ANY (ARRAY(
 """
 
 
+_TOO_FAR: Final = """
+SELECT %(execute_at)s > coalesce(%(at)s::timestamptz, statement_timestamp()) + interval '10 years'
+"""
+
+
+async def is_too_far(
+    connection: AsyncConnection, execute_at: datetime, at: datetime | None
+) -> bool:
+    """Whether a task may not wait until then: submissions have the same limit."""
+    parameters = {"execute_at": execute_at, "at": at}
+    return bool((await connection.exec_driver_sql(_TOO_FAR, parameters)).scalar_one())
+
+
 async def reschedule(
     connection: AsyncConnection, task_id: UUID, execute_at: datetime, at: datetime | None
 ) -> bool:

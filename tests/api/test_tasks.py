@@ -288,6 +288,16 @@ async def test_a_waiting_task_is_rescheduled(api: Api) -> None:
     assert nothing.status_code == 422
 
 
+async def test_a_task_is_rescheduled_by_ten_years_at_most(api: Api) -> None:
+    async with await api.client("operator") as operator:
+        made = await task(operator, delay="1d")
+        path = f"{TASKS}/{made['id']}:reschedule"
+        far = [await operator.post(path, json={"delay": days}) for days in ("3640d", "3660d")]
+        beyond = await operator.post(path, json={"execute_at": "2126-01-01T00:00:00Z"})
+
+    assert [answer.status_code for answer in (*far, beyond)] == [200, 422, 422]
+
+
 async def test_a_caller_sees_only_tasks_of_its_tenant(api: Api) -> None:
     async with (
         await api.client("operator") as operator,
