@@ -27,6 +27,8 @@ from tenantcron.tenants.source.refresh import TurnLostError
 MEDIA_TYPE: Final = "application/problem+json"
 # Seconds. Spreads the retries of callers that met a slow database at the same time.
 RETRY_AFTER: Final = 2
+# Seconds, in which tasks of a tenant at its quota usually start.
+_STARTS_AFTER: Final = 5
 
 # The first match applies.
 KNOWN: Final[tuple[tuple[type[Exception], str], ...]] = (
@@ -34,7 +36,6 @@ KNOWN: Final[tuple[tuple[type[Exception], str], ...]] = (
     (UnknownTenantError, "TC703"),
     (TenantError, "TC704"),
     (KeyConflictError, "TC731"),
-    (OverQuotaError, "TC732"),
     (OperationError, "TC704"),
     (TurnLostError, "TC711"),
     # Others that the command line reports with exit code 1.
@@ -106,8 +107,8 @@ def problem_of(error: Exception) -> ApiProblem | None:
             return error
         case RefusedError():
             return ApiProblem(error.code, error.message)
-        case InvalidTaskError():
-            return invalid(error.detail, *error.errors)
+        case InvalidTaskError() | OverQuotaError():
+            return _submission_problem(error)
         case CheckLostError():
             return unavailable(f"{error}: retry")
         case DBAPIError():
@@ -139,6 +140,13 @@ def is_timeout(error: DBAPIError) -> bool:
 def unavailable(detail: str = "the database did not respond in time: retry") -> ApiProblem:
     """Return the problem of a server that cannot respond now."""
     return ApiProblem("TC710", detail, headers={"Retry-After": str(RETRY_AFTER)})
+
+
+def _submission_problem(error: InvalidTaskError | OverQuotaError) -> ApiProblem:
+    if isinstance(error, InvalidTaskError):
+        return invalid(error.detail, *error.errors)
+    headers = {"Retry-After": str(_STARTS_AFTER)} if error.is_temporary else {}
+    return ApiProblem("TC732", str(error), {"errors": list(error.errors)}, headers)
 
 
 def unauthenticated(detail: str) -> ApiProblem:

@@ -25,6 +25,8 @@ from tenantcron.tenants.errors import TenantError, UnknownTenantError
 
 _WHAT: Final = "the submission does not follow the rules of the platform"
 _KEY: Final = "idempotency_key"
+# Quotas of what has not started. That of a single payload stays as it is.
+_FREED_BY_STARTS: Final = frozenset({"pending_tasks", "stored_bytes"})
 _canonical = json.JSONEncoder(sort_keys=True).encode
 _plain = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -43,7 +45,16 @@ class KeyConflictError(DeclinedError):
 
 
 class OverQuotaError(DeclinedError):
-    """The tenant has as much as its quota allows."""
+    """A quota rejects the submission; `errors` has its name as the code of each problem."""
+
+    def __init__(self, detail: str, errors: Sequence[dict[str, str]]) -> None:
+        super().__init__(detail)
+        self.errors = errors
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether the same request is accepted when tasks have started."""
+        return any(error["code"] in _FREED_BY_STARTS for error in self.errors)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +109,9 @@ def _declined(rejected: TasksRejectedError, *, is_batch: bool) -> TenantcronErro
         case Rejection.UNKNOWN_TENANT:
             return UnknownTenantError(str(rejected))
         case Rejection.OVER_QUOTA:
-            return OverQuotaError(str(rejected))
+            return OverQuotaError(
+                str(rejected), [_error(problem, is_batch) for problem in rejected.problems]
+            )
         case Rejection.CONFLICT if any(problem.field == _KEY for problem in rejected.problems):
             return KeyConflictError(str(rejected))
         case Rejection.CONFLICT:

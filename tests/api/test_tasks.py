@@ -395,4 +395,17 @@ async def test_a_full_quota_of_pending_tasks_is_429(api: Api, database_url: str)
 
     assert [answer.status_code for answer in answers] == [202, 202, 429]
     assert answers[2].json()["code"] == "TC732"
+    assert [error["code"] for error in answers[2].json()["errors"]] == ["pending_tasks"]
+    assert answers[2].headers["Retry-After"] == "5"
     assert rows(database_url) == 2
+
+
+async def test_a_payload_over_its_quota_is_429_and_no_reason_to_retry(api: Api) -> None:
+    large = {"saga": "a", "payload": {"text": "x" * 262_144}}
+    async with await api.client("operator") as operator:
+        rejected = await operator.post(f"{TASKS}:batch", json={"tasks": [{"saga": "a"}, large]})
+
+    assert (rejected.status_code, rejected.json()["code"]) == (429, "TC732")
+    (error,) = rejected.json()["errors"]
+    assert (error["name"], error["code"]) == ("tasks.1.payload", "payload_bytes")
+    assert "Retry-After" not in rejected.headers
