@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from math import ceil
 
 from tenantcron.client.calls import ApiCall, ListCall, body_of, path_of, query_of
 from tenantcron.core.durations import format_duration
@@ -20,7 +21,11 @@ from tenantcron.service.responses.task_shapes import (
 class Submission:
     """A task to submit. Without `execute_at` and `delay` it is due at once."""
 
-    saga: str
+    Fractions of a second in durations are rounded up.
+    """
+
+    # None: the kind of the target.
+    saga: str | None = None
     payload: Mapping[str, JsonValue] = field(default_factory=dict)
     execute_at: datetime | None = None
     delay: timedelta | None = None
@@ -123,4 +128,7 @@ def reschedule(
 
 
 def _duration(span: timedelta | None) -> str | None:
-    return None if span is None else format_duration(span)
+    """Write a duration in whole seconds, which is all that the API reads; round up."""
+    if span is None:
+        return None
+    return format_duration(timedelta(seconds=ceil(span / timedelta(seconds=1))))
