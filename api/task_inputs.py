@@ -56,7 +56,17 @@ class ExecuteAt(_Body):
 class NewTask(ExecuteAt):
     """A task to submit. Without `execute_at` and `delay` it is due at once."""
 
-    saga: Annotated[str, Field(max_length=_LONGEST, examples=["send_invoice"])]
+    saga: (
+        Annotated[
+            str,
+            Field(
+                max_length=_LONGEST,
+                examples=["send_invoice"],
+                description="Without it, the kind of the target.",
+            ),
+        ]
+        | None
+    ) = None
     payload: Annotated[dict[str, JsonValue], Field(description="The input of the saga.")] | None = (
         None
     )

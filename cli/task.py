@@ -39,6 +39,7 @@ examples:
   tenantcron task submit acme send_reminder --at +2h --key reminder-17
   tenantcron task submit acme export --at 2026-12-01T09:00:00Z --priority high
   tenantcron task submit acme export --payload @export.json    - reads standard input
+  tenantcron task submit acme --target '{"celery": {"task": "billing.close"}}'
   tenantcron task list acme --state WAITING --state DEAD
   tenantcron task list --state DEAD --since 1d                 of all tenants
   tenantcron task show acme/019a9c1e-7d1c-7b3e-9f0a-3f2a9c1e5d77
@@ -76,7 +77,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _configure_submit(parser: argparse.ArgumentParser) -> None:
     parser.description = "Submit a task. Without --at it starts as soon as limits allow."
     parser.add_argument("tenant", metavar="TENANT", type=tenant_id, help="the tenant")
-    parser.add_argument("saga", metavar="SAGA", help="the saga to run")
+    parser.add_argument("saga", metavar="SAGA", nargs="?", help="the saga to run, or see --target")
     parser.add_argument("--at", metavar="TIME", type=future, help=_WHEN)
     parser.add_argument(
         "--payload", metavar="JSON", type=_payload, default={}, help="its input; @FILE, or - "
@@ -86,6 +87,12 @@ def _configure_submit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timeout", metavar="TIME", type=_duration, help="limit each attempt (5m)")
     parser.add_argument(
         "--max-attempts", metavar="N", type=number(1, MOST_ATTEMPTS), help="try N times (3)"
+    )
+    parser.add_argument(
+        "--backoff", metavar="TIME", type=_duration, help="wait before the second attempt (1s)"
+    )
+    parser.add_argument(
+        "--max-backoff", metavar="TIME", type=_duration, help="longest wait between attempts (1m)"
     )
     parser.add_argument("--owner", metavar="USER", help="run it on behalf of user:NAME")
     parser.add_argument("--target", metavar="JSON", type=_payload, help="its target; @FILE, or -")
@@ -151,6 +158,8 @@ def _content(path: Path) -> str:
 
 async def _submit(cluster: ClusterAccess, arguments: argparse.Namespace) -> CommandResult:
     tenant: TenantId = arguments.tenant
+    if arguments.saga is None and arguments.target is None:
+        raise UsageError("name the saga, or pass --target")
     submission = Submission(
         saga=arguments.saga,
         payload=arguments.payload,
@@ -159,6 +168,8 @@ async def _submit(cluster: ClusterAccess, arguments: argparse.Namespace) -> Comm
         idempotency_key=arguments.key,
         timeout=arguments.timeout,
         max_attempts=arguments.max_attempts,
+        backoff=arguments.backoff,
+        max_backoff=arguments.max_backoff,
         owner=arguments.owner,
         target=arguments.target,
     )

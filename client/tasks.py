@@ -19,7 +19,7 @@ from tenantcron.service.responses.task_shapes import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """A task to submit. Without `execute_at` and `delay` it is due at once."""
+    """A task to submit. Without `execute_at` and `delay` it is due at once.
 
     Fractions of a second in durations are rounded up.
     """
@@ -34,6 +34,9 @@ class Submission:
     idempotency_key: str | None = None
     timeout: timedelta | None = None
     max_attempts: int | None = None
+    # The delay before the second attempt, which doubles with each one up to the longest.
+    backoff: timedelta | None = None
+    max_backoff: timedelta | None = None
     owner: str | None = None
     # None: a Python handler or the platform's default target runs the saga.
     target: Mapping[str, JsonValue] | None = None
@@ -46,8 +49,13 @@ class Submission:
             timeout=_duration(self.timeout),
             owner=self.owner,
         )
-        if self.max_attempts is not None:
-            given["retry"] = {"max_attempts": self.max_attempts}
+        retry = body_of(
+            max_attempts=self.max_attempts,
+            backoff=_duration(self.backoff),
+            max_backoff=_duration(self.max_backoff),
+        )
+        if retry:
+            given["retry"] = retry
         if self.target is not None:
             given["target"] = dict(self.target)
         return given

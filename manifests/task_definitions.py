@@ -49,8 +49,16 @@ class CheckedTask(NamedTuple):
     faults: tuple[Fault, ...]
 
 
+def saga_of(options: JsonObject) -> JsonValue:
+    """Return the saga of a submission: the kind of its target if it names none."""
+    saga, target = options.get("saga"), options.get("target")
+    return next(iter(target), None) if saga is None and isinstance(target, dict) else saga
+
+
 def check_task(tenant: TenantId, options: JsonObject, policy: Policy) -> CheckedTask:
     """Check the fields `saga`, `target` and `SETTINGS_OF_TASKS` of a submission."""
+    if saga_of(options) is None:
+        return CheckedTask(None, (Fault("TC102", "`saga` or `target` is missing", ("saga",)),))
     document = _manifest(tenant, options)
     faults: list[Fault] = check_structure("manifest", document)
     view = View(document, (), unusable(faults))
@@ -67,7 +75,7 @@ def _manifest(tenant: TenantId, options: JsonObject) -> JsonObject:
     scheduled: JsonObject = {"name": "task", "cron": _ANY_TIMETABLE}
     scheduled |= {key: options[key] for key in SETTINGS_OF_TASKS if key in options}
     trigger: JsonObject = {"scheduled": scheduled}
-    saga: JsonObject = {"name": options.get("saga"), "trigger": trigger}
+    saga: JsonObject = {"name": saga_of(options), "trigger": trigger}
     if options.get("target") is not None:
         saga["target"] = options["target"]
     sagas: list[JsonValue] = [saga]

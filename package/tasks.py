@@ -21,12 +21,15 @@ from sqlalchemy.orm import Session
 from typing_extensions import TypedDict, Unpack
 
 from tenantcron.core.names import Owner
+from tenantcron.core.targets import HttpTarget, OtherTarget, Target
 from tenantcron.core.values import JsonObject
 from tenantcron.schedules.settings import Priority, RetryPolicy
 from tenantcron.schedules.task_request import TaskRequest, batch_json
 from tenantcron.store.steps.submit import Submitted, TasksRejectedError, rejected
 
 __all__ = [
+    "HttpTarget",
+    "OtherTarget",
     "Priority",
     "RetryPolicy",
     "Submitted",
@@ -60,10 +63,16 @@ class TaskFields(TypedDict, total=False):
     retry: RetryPolicy | None
     timeout: timedelta | None
     owner: str | None
+    # Without a saga, its kind is the saga.
+    target: Target | None
 
 
 def submit(
-    connection: AnyConnection, *, tenant: str, saga: str, **fields: Unpack[TaskFields]
+    connection: AnyConnection,
+    *,
+    tenant: str,
+    saga: str | None = None,
+    **fields: Unpack[TaskFields],
 ) -> Submitted:
     """Submit one task; raise a TasksRejectedError with all problems."""
     return submit_many(connection, tenant, [_request(saga, fields)])[0]
@@ -86,7 +95,11 @@ def submit_many(
 
 
 async def submit_async(
-    connection: AnyAsyncConnection, *, tenant: str, saga: str, **fields: Unpack[TaskFields]
+    connection: AnyAsyncConnection,
+    *,
+    tenant: str,
+    saga: str | None = None,
+    **fields: Unpack[TaskFields],
 ) -> Submitted:
     """Submit one task; raise a TasksRejectedError with all problems."""
     return (await submit_many_async(connection, tenant, [_request(saga, fields)]))[0]
@@ -109,7 +122,7 @@ async def submit_many_async(
         raise _rejection(error) or error from error
 
 
-def _request(saga: str, fields: TaskFields) -> TaskRequest:
+def _request(saga: str | None, fields: TaskFields) -> TaskRequest:
     owner = fields.get("owner")
     return TaskRequest(
         saga=saga,
@@ -121,6 +134,7 @@ def _request(saga: str, fields: TaskFields) -> TaskRequest:
         retry=fields.get("retry"),
         timeout=fields.get("timeout"),
         owner=None if owner is None else Owner(owner),
+        target=fields.get("target"),
     )
 
 

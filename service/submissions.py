@@ -17,7 +17,7 @@ from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonObject, JsonValue, has_nul
 from tenantcron.manifests.diagnostics import Fault
 from tenantcron.manifests.policy import Policy
-from tenantcron.manifests.task_definitions import CheckedTask, check_task
+from tenantcron.manifests.task_definitions import CheckedTask, check_task, saga_of
 from tenantcron.schedules.task_request import TaskRequest
 from tenantcron.store.steps.submit import Rejection, TaskProblem, TasksRejectedError
 from tenantcron.targets.faults import storable
@@ -131,7 +131,7 @@ def _request(task: SubmittedOptions, checked: CheckedTask) -> TaskRequest:
         raise InvalidTaskError([])
     settings, options = checked.definition.settings, task.options
     return TaskRequest(
-        saga=str(options["saga"]),
+        saga=str(saga_of(options)),
         payload=dict(task.payload),
         execute_at=task.execute_at,
         delay=task.delay,

@@ -87,6 +87,7 @@ def same_id(both: BothWays, execution: str, other: str) -> str:
         ("task", "show", "acme/00000000-0000-7000-8000-000000000001"),
         ("why", "acme/00000000-0000-7000-8000-000000000001"),
         ("task", "cancel", "acme/00000000-0000-7000-8000-000000000001"),
+        ("task", "submit", "acme"),
         ("task", "submit", "acme", "Send-It", "--timeout", "9d"),
         ("task", "submit", "acme", "send", "--target", '{"http": {"url": "https://evil.com"}}'),
         ("task", "submit", "globex", "send"),
@@ -161,7 +162,8 @@ def test_a_task_is_submitted_rescheduled_cancelled_and_retried(both: BothWays) -
     assert "is submitted and is WAITING" in both.compare(*submit, actor=True).out
     assert "was already submitted" in both.compare(*submit, actor=True).out
     assert both.compare("task", "submit", "acme", "export", *at, actor=True).code == 1
-    both.compare("task", "submit", "acme", "export", "--priority", "high", actor=True)
+    retries = ("--max-attempts", "5", "--backoff", "20s", "--max-backoff", "5m")
+    both.compare("task", "submit", "acme", "export", "--priority", "high", *retries, actor=True)
     both.compare("task", "list", "acme", "--state", "WAITING")
     both.compare("task", "list", "acme", "--format", "json")
     assert "acme/" in both.compare("task", "list", "--saga", "send").out

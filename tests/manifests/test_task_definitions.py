@@ -55,6 +55,12 @@ def test_a_target_is_read_as_in_a_manifest() -> None:
     assert definition.target.url == "https://billing.internal/run"
 
 
+def test_a_target_without_a_saga_has_its_kind_as_saga() -> None:
+    target: JsonObject = {"http": {"url": "https://billing.internal/run"}}
+    assert checked({"target": target}).definition is not None
+    assert faults({}) == faults({"target": {}}) == [("TC102", "saga")]
+
+
 def test_all_faults_are_reported_at_the_fields_of_the_submission() -> None:
     found = faults(
         {

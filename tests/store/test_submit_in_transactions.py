@@ -15,6 +15,7 @@ from support.processes import query
 import tenantcron
 from tenantcron.tasks import (
     AnyConnection,
+    OtherTarget,
     RetryPolicy,
     TaskRequest,
     TasksRejectedError,
@@ -95,6 +96,16 @@ def test_a_task_exists_if_the_transaction_commits(tenant_url: str, opened: Open)
     assert (row["id"], row["execute_at"]) == (submitted.id, submitted.execute_at)
     assert (row["payload"], row["priority"]) == ({"number": 7}, 1)
     assert submitted.state == "WAITING"
+
+
+@OPENERS
+def test_a_target_is_enough(tenant_url: str, opened: Open) -> None:
+    with opened(tenant_url) as connection:
+        target = OtherTarget("celery", {"task": "billing.close"})
+        tenantcron.submit(connection, tenant="acme", target=target)
+
+    (row,) = tasks(tenant_url)
+    assert (row["saga_name"], row["requires"]) == ("celery", "celery")
 
 
 @OPENERS
