@@ -12,7 +12,7 @@ import json
 from collections import deque
 from contextvars import ContextVar
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 from structlog.typing import EventDict, WrappedLogger
@@ -48,10 +48,20 @@ _lock: Final = Lock()
 log = structlog.get_logger(__name__)
 
 
+class LogLines(NamedTuple):
+    """Consecutive lines of a log; positions are in characters, from the start of the attempt."""
+
+    position: int
+    end_position: int
+    text: str
+    # In bytes.
+    size: int
+
+
 class Output:
     """The output of one attempt; log lines may come from several threads."""
 
-    __slots__ = ("_bytes", "_lines", "_was_cut", "result")
+    __slots__ = ("_bytes", "_end", "_lines", "_was_cut", "result")
 
     def __init__(self) -> None:
         # JSON, ready to be stored.
@@ -59,6 +69,8 @@ class Output:
         # None until the first line: most attempts log nothing, and there are thousands per second.
         self._lines: deque[str] | None = None
         self._bytes = 0
+        # How many characters were logged, including lines that were dropped.
+        self._end = 0
         self._was_cut = False
 
     def add_line(self, line: str) -> None:
@@ -69,6 +81,7 @@ class Output:
                 self._lines = deque()
             self._lines.append(line)
             self._bytes += len(line.encode())
+            self._end += len(line)
             while self._bytes > LONGEST_LOG:
                 self._bytes -= len(self._lines.popleft().encode())
                 self._was_cut = True
@@ -85,6 +98,24 @@ class Output:
             if self._lines is None:
                 return None
             return (_CUT if self._was_cut else "") + "".join(self._lines)
+
+    def lines_after(self, position: int, longest: int = LONGEST_LOG) -> LogLines | None:
+        """Return the lines after a position, at most the last ones that fit; None: no such lines.
+
+        They begin later than requested if earlier lines do not fit, or were dropped.
+        """
+        with _lock:
+            if self._lines is None or self._end <= position:
+                return None
+            found, start, size = list[str](), self._end, 0
+            for line in reversed(self._lines):
+                length = len(line.encode())
+                if start <= position or (found and size + length > longest):
+                    break
+                found.append(line)
+                start -= len(line)
+                size += length
+            return LogLines(start, self._end, "".join(reversed(found)), size)
 
 
 _current: ContextVar[Output | None] = ContextVar("tenantcron_output", default=None)

@@ -20,7 +20,8 @@ GRANT SELECT ON
     tenantcron.schedule_definition, tenantcron.schedule_cursor, tenantcron.execution_attempt,
     tenantcron.worker, tenantcron.failover, tenantcron.failover_loss, tenantcron.service,
     tenantcron.identity, tenantcron.audit_record, tenantcron.tenant_label,
-    tenantcron.tenant_source, tenantcron.tenant_source_problem, tenantcron.task
+    tenantcron.tenant_source, tenantcron.tenant_source_problem, tenantcron.task,
+    tenantcron.live_log
     TO tenantcron_run, tenantcron_operate, tenantcron_plan;
 GRANT SELECT ON tenantcron.execution TO tenantcron_run, tenantcron_operate;
 -- A plan's role reads executions without their leases: who knows one can end the execution.
@@ -73,6 +74,8 @@ GRANT EXECUTE ON FUNCTION tenantcron.try_lock(text) TO tenantcron_run;
 -- The scheduler fires, claims, runs and records. Operators trigger, retry and cancel.
 GRANT INSERT, UPDATE ON tenantcron.execution TO tenantcron_run, tenantcron_operate;
 GRANT INSERT ON tenantcron.execution_attempt TO tenantcron_run;
+-- It stores the log of an attempt while it runs, and deletes it when the attempt has ended.
+GRANT INSERT, UPDATE, DELETE ON tenantcron.live_log TO tenantcron_run;
 -- The scheduler fires tasks and deletes old ones. Operators submit, cancel and reschedule them.
 GRANT UPDATE ON tenantcron.task TO tenantcron_run, tenantcron_operate;
 GRANT DELETE ON tenantcron.task TO tenantcron_run;

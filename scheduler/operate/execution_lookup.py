@@ -6,8 +6,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.execution_ids import ambiguous, id_range, unknown
 from tenantcron.scheduler.inspect.schedule_status import UnknownError
-from tenantcron.store.rows import execution_history
+from tenantcron.store.rows import execution_history, live_logs
 from tenantcron.store.rows.execution_history import AttemptRow, ExecutionRow
+from tenantcron.store.rows.live_logs import RunningLog
 
 # Enough to show that a prefix is ambiguous.
 _CANDIDATES = 4
@@ -15,10 +16,11 @@ _CANDIDATES = 4
 
 @dataclass(frozen=True, slots=True)
 class ExecutionDetails:
-    """An execution with all its attempts."""
+    """An execution with its ended attempts, and the log of the running one."""
 
     execution: ExecutionRow
     attempts: tuple[AttemptRow, ...]
+    running_log: RunningLog | None
 
 
 async def find_execution(connection: AsyncConnection, prefix: str) -> ExecutionRow:
@@ -33,10 +35,16 @@ async def find_execution(connection: AsyncConnection, prefix: str) -> ExecutionR
 
 
 async def execution_details(connection: AsyncConnection, prefix: str) -> ExecutionDetails:
-    """Return an execution and its attempts."""
-    found = await find_execution(connection, prefix)
+    """Return the only execution whose id has a prefix, with its attempts."""
+    return await details_of(connection, await find_execution(connection, prefix))
+
+
+async def details_of(connection: AsyncConnection, found: ExecutionRow) -> ExecutionDetails:
+    """Return an execution with its attempts."""
+    # In this order, an attempt that ends between the two is not returned twice.
     attempts = await execution_history.attempts_of(connection, found)
-    return ExecutionDetails(found, tuple(attempts))
+    running_log = await live_logs.read(connection, found)
+    return ExecutionDetails(found, tuple(attempts), running_log)
 
 
 async def locked(connection: AsyncConnection, found: ExecutionRow) -> ExecutionRow:

@@ -13,6 +13,7 @@ from tenantcron.store.rows import (
     event_buses,
     failovers,
     history_months,
+    live_logs,
     outbox,
     schedule_definitions,
     tasks,
@@ -52,6 +53,7 @@ async def clean_up(replica: Replica) -> None:
         await requirements.forget_old(connection)
         await rate_limits.forget_old(connection)
         await failovers.forget_old(connection, now, retention)
+        await live_logs.forget_leftovers(connection)
     await forget_tasks(replica, now)
     await _drop_events(replica)
     await _drop_bus_events(replica)

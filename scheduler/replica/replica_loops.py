@@ -6,6 +6,7 @@
 | fire | fires due cursors (`fire_loop`) | the next cursor is due, a refresh |
 | claim | claims and starts executions (`claim_loop`) | fire, NOTIFY, freed slots, delays |
 | results | writes results (`results`) | an attempt ended |
+| live_logs | stores what running attempts have logged (`live_logs`) | an interval, while any run |
 | recover | takes over executions of lost replicas | a quarter of a lease |
 | left_work | stops work whose execution has ended (`left_work_loop`) | cancellations, an interval |
 | runners | declares capabilities, ends executions without a runner (`runners`) | an interval |
@@ -57,6 +58,7 @@ from tenantcron.scheduler.replica.wake_signals import WakeSignals
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.scheduler.steps.finish import recover_lost
 from tenantcron.scheduler.steps.lease_thread import LeaseThread
+from tenantcron.scheduler.steps.live_logs import LiveLogs
 from tenantcron.scheduler.steps.results import Results
 from tenantcron.scheduler.steps.runners import RunnerWatch
 from tenantcron.store.connection.conflicts import retry_conflicts
@@ -99,6 +101,7 @@ class ReplicaRun:
         self._leases = LeaseThread(
             replica, executor, self._results, stopping.is_set, self._check_memory
         )
+        self._live_logs = LiveLogs(replica, executor)
         self._failover, self._runners = FailoverWatch(replica), RunnerWatch(replica)
         self._refreshing = RefreshLoop(replica, providers, signals, self._runners)
         self._claiming = ClaimLoop(
@@ -171,6 +174,7 @@ class ReplicaRun:
             # These run until the last result is written.
             keepers = [
                 tasks.create_task(self._results.write()),
+                tasks.create_task(self._live_logs.write()),
                 tasks.create_task(self._leases.hold()),
                 tasks.create_task(self._listen()),
                 tasks.create_task(self._audit()),
@@ -225,6 +229,7 @@ class ReplicaRun:
         async with asyncio.TaskGroup() as tasks:
             keepers = [
                 tasks.create_task(self._results.write()),
+                tasks.create_task(self._live_logs.write()),
                 tasks.create_task(self._leases.hold()),
             ]
             if self._follower is not None:

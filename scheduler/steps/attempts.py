@@ -79,6 +79,8 @@ class Attempt(NamedTuple):
     why: tuple[ReasonCode, str] | None = None
     # Whether a remote worker has accepted it: it has not ended, and nothing is written.
     accepted: bool = False
+    # Whether lines of its log were stored while it ran.
+    has_live_log: bool = False
 
     @property
     def is_loss(self) -> bool:
@@ -89,9 +91,10 @@ class Attempt(NamedTuple):
         """
         return self.outcome is AttemptOutcome.LOST and self.why is None
 
-    def with_output(self, output: Output) -> "Attempt":
+    def with_output(self, output: Output, *, is_stored: bool = False) -> "Attempt":
         """Return the attempt with the output of its handler. Only a success has a result."""
-        return self._replace(log=output.log, result=output.result if self.succeeded else None)
+        result = output.result if self.succeeded else None
+        return self._replace(log=output.log, result=result, has_live_log=is_stored)
 
     @property
     def succeeded(self) -> bool:

@@ -41,6 +41,7 @@ from structlog.typing import FilteringBoundLogger
 from tenantcron.core.durations import format_duration
 from tenantcron.core.names import Owner
 from tenantcron.core.targets import Target
+from tenantcron.core.wake_signal import WakeSignal
 from tenantcron.scheduler.steps.attempts import Attempt, Stop, forbidden, refused, undecided
 from tenantcron.scheduler.steps.deliver import Delivery
 from tenantcron.scheduler.steps.handler_context import (
@@ -111,11 +112,18 @@ class Executor:
         # By lease, because an execution that was lost and claimed again can run here twice.
         self._running: dict[Lease, RunningAttempt] = {}
         self._abandoned: set[RunningAttempt] = set()
+        # Set when an attempt starts and no other one runs.
+        self.busy = WakeSignal()
 
     @property
     def running(self) -> tuple[Claimed, ...]:
         """The attempts that run here. Thread-safe."""
         return tuple(running.claimed for running in self._snapshot())
+
+    @property
+    def attempts(self) -> tuple[RunningAttempt, ...]:
+        """The attempts that run here, with their outputs."""
+        return self._snapshot()
 
     @property
     def load(self) -> int:
@@ -250,6 +258,8 @@ class Executor:
         request: AuthorisationRequest | None,
     ) -> None:
         self._running[running.claimed.lease] = running
+        if len(self._running) == 1:
+            self.busy.set()
         loop = asyncio.get_running_loop()
         running.timer = self._later(loop, running.timeout, partial(self._expire, running))
         if request is None or self._authoriser is None:

@@ -25,7 +25,7 @@ from tenantcron.scheduler.steps.retry import NextState, next_state, next_state_a
 from tenantcron.schedules.execution_reasons import ReasonCode, reason_text
 from tenantcron.store.connection.driver_errors import first_line
 from tenantcron.store.connection.prepared import FEW
-from tenantcron.store.rows import audit_records
+from tenantcron.store.rows import audit_records, live_logs
 from tenantcron.store.rows.executions import State
 from tenantcron.store.steps import claiming, finishing
 from tenantcron.store.steps.finishing import EndedAttempt, Expired, Finished
@@ -49,6 +49,9 @@ async def finish_batch(replica: Replica, attempts: Sequence[Attempt]) -> Finishe
     is_small = len(attempts) <= FEW
     async with replica.database.transaction(by_key=True, is_small=is_small) as connection:
         ended, finished = await write_results(connection, replica, attempts)
+        # Rare: most attempts end before their log is stored.
+        if stored := [attempt.claimed for attempt in attempts if attempt.has_live_log]:
+            await live_logs.forget(connection, stored)
     replica.counts.note_ended(ended, finished)
     recorded = [result.claimed for result in ended if not finished.is_refused(result.claimed)]
     replica.recent.note_ended(recorded)
@@ -69,7 +72,10 @@ async def _recover(replica: Replica, finish: _Finish) -> int:
         expired = await finishing.take_expired(connection, _LOST_A_BATCH, replica.clock())
         if not expired:
             return 0
-        attempts = [_lost(execution) for execution in expired]
+        logs = await live_logs.take(connection, [execution.claimed for execution in expired])
+        attempts = [
+            _lost(execution)._replace(log=logs.get(execution.claimed.id)) for execution in expired
+        ]
         ended, finished = await finish(connection, replica, attempts)
         # Each replica runs only a few suspects at a time, so notify all of them.
         await claiming.notify(connection, claiming.RECOVERED)

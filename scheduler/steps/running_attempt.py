@@ -3,7 +3,7 @@
 from asyncio import Task
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 from tenantcron.scheduler.steps.attempts import Attempt, Stop, ended, stopped
 from tenantcron.store.steps.claiming import Claimed
@@ -25,6 +25,18 @@ CallLater = Callable[[float, Callable[[], None]], Timer]
 OnEnd = Callable[[Attempt], None]
 
 
+class StoredLog(NamedTuple):
+    """What `live_logs` has stored of the log of a running attempt."""
+
+    end_position: int = 0
+    rows: int = 0
+    # In bytes.
+    size: int = 0
+
+
+UNKNOWN_LOG: Final = StoredLog()
+
+
 class RunningAttempt:
     """An attempt, from its start until its handler has ended."""
 
@@ -36,6 +48,7 @@ class RunningAttempt:
         "on_end",
         "output",
         "stop",
+        "stored_log",
         "task",
         "timeout",
         "timer",
@@ -65,13 +78,15 @@ class RunningAttempt:
         self.verdict: Attempt | None = None
         # None: the handler has not started.
         self.output: Output | None = None
+        # None: nothing of its log was stored while it runs.
+        self.stored_log: StoredLog | None = None
 
     def outcome(self, raised: Raised) -> Attempt:
         """Return the attempt with its outcome and the output of its handler."""
         attempt = self._attempt(raised)
         if self.output is None or self.output.is_empty:
             return attempt
-        return attempt.with_output(self.output)
+        return attempt.with_output(self.output, is_stored=self.stored_log is not None)
 
     def _attempt(self, raised: Raised) -> Attempt:
         if self.stop is not None:

@@ -491,6 +491,18 @@ execution_attempt = Table(
     postgresql_partition_by="RANGE (scheduled_for)",
 )
 
+# Log lines of running attempts; see `store.rows.live_logs`. A row is deleted when its attempt ends.
+live_log = Table(
+    "live_log",
+    control,
+    Column("execution_id", Uuid, primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    # How many characters the attempt had logged, including these lines.
+    Column("end_position", BigInteger, primary_key=True),
+    Column("tenant_id", String(48), nullable=False),
+    Column("lines", Text, nullable=False),
+)
+
 # One-time work that a client submitted for a moment. `store.steps.submit` has the protocol. Its
 # execution has its id as id, schedule_id and definition_id, so a task is found by that.
 # Columns of a fixed size come first: then a row has no gaps.

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.store.connection.errors import MigrationMissingError
 
 # Tests compare these two with the newest migrations, so that reading them does not load Alembic.
-CONTROL_VERSION = "0024_submitters"
+CONTROL_VERSION = "0025_live_logs"
 TENANT_VERSION = "0003_schedule_changes"
 # The table in each schema that contains its version.
 VERSION_TABLE = "schema_version"

@@ -6,16 +6,17 @@ from typing import Any
 from uuid import uuid4
 
 from support.history import add_history
-from support.plans import explained, nodes, prepared, touched
+from support.plans import explained, explained_text, nodes, prepared, touched
 from support.scheduling import NOON, Scheduling
 from support.webhooks import hooked
 
-from tenantcron.store.rows import event_buses
-from tenantcron.store.steps.claiming import CLAIM_CONSTANTS
+from tenantcron.store.rows import event_buses, live_logs
+from tenantcron.store.rows.live_logs import NewLines
+from tenantcron.store.steps.claiming import CLAIM_CONSTANTS, Claimed
 
 CURSORS = 3000
 # The live partition is small, so any scan of it is fine.
-HISTORY_AND_CURSORS = ("execution_past", "execution_attempt", "schedule_cursor")
+HISTORY_AND_CURSORS = ("execution_past", "execution_attempt", "schedule_cursor", "live_log")
 
 
 def read_in_full(plan: dict[str, Any]) -> list[str]:
@@ -68,6 +69,11 @@ async def statements(scheduling: Scheduling) -> dict[str, dict[str, object]]:
             "logs": [None] * number, "results": [None] * number, "lost": [False] * number,
             "suspicions": [0] * number, "requires": ["saga:work"],
             "scarce_for": timedelta(minutes=1), "least_charge": 0.125,
+        },
+        "add_log_lines": {
+            "ids": keys["ids"], "tokens": keys["tokens"], "attempts": [1] * number,
+            "end_positions": [20] * number, "replaces": [True] * number,
+            "lines": ["info reading\n"] * number,
         },
         "begun": {
             "at": at, "ids": keys["ids"], "scheduled_for": keys["scheduled_for"],
@@ -232,11 +238,12 @@ async def test_live_executions_are_looked_up_by_index_scans(
     await scheduling.execute("ANALYZE")
     given = await statements(scheduling)
 
+    local = ("claim", "heartbeat", "finish", "release", "expired", "mint", "add_log_lines")
     remote = (
         *("hand_over", "remote_heartbeat", "remote_attempt"),
         *("hand_overs", "remote_heartbeats", "remote_attempts"),
     )
-    for name in ("claim", "heartbeat", "finish", "release", "expired", "mint", *remote):
+    for name in (*local, *remote):
         plan = await explained(scheduling, name, **given[name])
         scans = {
             node["Node Type"]
@@ -244,6 +251,41 @@ async def test_live_executions_are_looked_up_by_index_scans(
             if node.get("Relation Name") == "execution_live" and node["Node Type"].endswith("Scan")
         }
         assert scans <= {"Index Scan", "Index Only Scan", "Tid Scan"}, (name, scans)
+
+
+async def test_the_cost_of_live_logs_does_not_grow_with_the_lines_of_others(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.waiting(10, start_deadline=None)
+    started = await scheduling.claim_all()
+    lines = [NewLines(claimed, 20, "info reading\n", replaces=True) for claimed in started]
+    few, many = list[int](), list[int]()
+    for found in (few, many):
+        async with scheduling.database.transaction() as connection:
+            await live_logs.add(connection, lines)
+        plans = [await explained(scheduling, "add_log_lines", **adding(started))]
+        for text in (live_logs._OF_ATTEMPTS, live_logs._TAKE):
+            ended = live_logs._parameters(started)
+            plans.append(await explained_text(scheduling, text, **ended))
+        found += [touched(plan) for plan in plans]
+        for plan in plans:
+            assert read_in_full(plan) == []
+        await scheduling.execute(
+            "INSERT INTO tenantcron.live_log SELECT gen_random_uuid(), 1, n, 't', 'x'"
+            " FROM generate_series(1, 50000) AS n"
+        )
+    assert all(after <= 2 * before + 40 for before, after in zip(few, many, strict=True))
+
+
+def adding(started: list[Claimed]) -> dict[str, object]:
+    """Return the parameters that store one more line of each attempt."""
+    number = len(started)
+    return {
+        "ids": [claimed.id for claimed in started],
+        "tokens": [claimed.lease_token for claimed in started],
+        "attempts": [1] * number, "end_positions": [40] * number, "replaces": [True] * number,
+        "lines": ["info writing\n"] * number,
+    }  # fmt: skip
 
 
 async def test_a_token_reads_a_constant_number_of_pages(

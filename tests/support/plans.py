@@ -13,9 +13,16 @@ from tenantcron.store.steps.statements import statement
 
 
 async def explained(scheduling: Scheduling, name: str, /, **parameters: object) -> dict[str, Any]:
+    """Run a statement of `store.steps`, roll it back, and return its plan."""
+    return await explained_text(scheduling, statement(name), **parameters)
+
+
+async def explained_text(
+    scheduling: Scheduling, sql: str, /, **parameters: object
+) -> dict[str, Any]:
     """Run a statement, roll it back, and return its plan."""
     async with scheduling.database.transaction(by_key=True) as connection:
-        text = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement(name)}"
+        text = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}"
         found = (await connection.exec_driver_sql(text, parameters)).scalar_one()
         await connection.rollback()
     return _plan(found)

@@ -124,3 +124,29 @@ def test_attempts_in_other_threads_have_separate_outputs() -> None:
         "a": "info a\n",
         "b": "info b\n",
     }
+
+
+def test_the_lines_after_a_position_are_the_new_ones() -> None:
+    output = Output()
+    assert output.lines_after(0) is None
+    output.add_line("one\n")
+    output.add_line("zwölf\n")
+    first = output.lines_after(0)
+    assert first == (0, 10, "one\nzwölf\n", 11)
+    assert output.lines_after(10) is None
+    output.add_line("three\n")
+    assert output.lines_after(10) == (10, 16, "three\n", 6)
+    assert output.lines_after(0, 14) == (4, 16, "zwölf\nthree\n", 13)
+    # At least one line.
+    assert output.lines_after(0, 1) == (10, 16, "three\n", 6)
+
+
+def test_positions_count_dropped_lines() -> None:
+    output = Output()
+    line = "x" * 1023 + "\n"
+    for _ in range(100):
+        output.add_line(line)
+    lines = output.lines_after(0)
+    assert lines is not None
+    assert (lines.position, lines.end_position) == (36 * 1024, 100 * 1024)
+    assert len(lines.text) == lines.size == LONGEST_LOG
