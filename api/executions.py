@@ -19,7 +19,7 @@ from tenantcron.api.routing import READ, REPEATABLE, OperatorOf, Reader, StrictR
 from tenantcron.api.writes import WriteResult, write
 from tenantcron.core.execution_ids import PREFIX_PATTERN, id_range
 from tenantcron.core.names import NAME_PATTERN, TENANT_PATTERN
-from tenantcron.scheduler.operate.execution_lookup import ExecutionDetails
+from tenantcron.scheduler.operate.execution_lookup import details_of
 from tenantcron.scheduler.operate.operator import Operator
 from tenantcron.service.freshness import must_be_current
 from tenantcron.service.lookups import require_execution, visible_execution, visible_tenant
@@ -94,8 +94,8 @@ async def get_execution(
     """Get an execution with its attempts."""
     async with work.reading.transaction() as connection:
         found = await visible_execution(connection, work, execution)
-        attempts = await execution_history.attempts_of(connection, found)
-    return conditional_reply(request, {**details_as_json(ExecutionDetails(found, tuple(attempts)))})
+        details = await details_of(connection, found)
+    return conditional_reply(request, {**details_as_json(details)})
 
 
 @router.get("/{execution:word}/log", response_model=ExecutionLogResponse, responses=READ)
@@ -104,11 +104,11 @@ async def get_execution_log(
     work: Reader,
     execution: ExecutionPath,
 ) -> Response:
-    """Get the stored logs of the attempts of an execution."""
+    """Get the stored logs of an execution, including that of the running attempt so far."""
     async with work.reading.transaction() as connection:
         found = await visible_execution(connection, work, execution)
-        attempts = await execution_history.attempts_of(connection, found)
-    return conditional_reply(request, {**log_as_json(ExecutionDetails(found, tuple(attempts)))})
+        details = await details_of(connection, found)
+    return conditional_reply(request, {**log_as_json(details)})
 
 
 @router.post(

@@ -10,11 +10,12 @@ from starlette.responses import Response
 
 from tenantcron.actor.model import MANUAL
 from tenantcron.scheduler.inspect.schedule_status import UnknownError, existing_tenant
+from tenantcron.scheduler.operate.execution_lookup import details_of
 from tenantcron.scheduler.operate.operator import Operator
 from tenantcron.scheduler.operate.refusals import OperationError, refuse_cancel, refuse_retry
 from tenantcron.service.lookups import require_execution, visible_execution
 from tenantcron.store.connection.times import database_time
-from tenantcron.store.rows import audit_records, execution_history
+from tenantcron.store.rows import audit_records
 from tenantcron.store.rows.execution_history import ExecutionRow
 from tenantcron.store.rows.executions import State
 from tenantcron.store.schema import tenant_objects
@@ -38,7 +39,7 @@ async def show(request: Request, visit: Visit) -> Response:
     async with visit.work.reading.transaction() as connection:
         row = await visible_execution(connection, visit.work, execution)
         now = await database_time(connection)
-        attempts = await execution_history.attempts_of(connection, row)
+        details = await details_of(connection, row)
         tenant = await existing_tenant(connection, row.tenant_id)
         kept = await tenant_objects.has_tenant_tables(connection, tenant.schema_name)
         records = await audit_records.of_execution(
@@ -55,7 +56,8 @@ async def show(request: Request, visit: Visit) -> Response:
         visit=visit,
         row=row,
         now=now,
-        attempts=attempts,
+        attempts=details.attempts,
+        running_log=details.running_log,
         records=records,
         took=took,
         can_retry=_can(refuse_retry, row),

@@ -8,8 +8,10 @@ from tenantcron.service.responses.shapes import (
     ExecutionDetailsResponse,
     ExecutionLogResponse,
     ExecutionResponse,
+    RunningLogResponse,
 )
 from tenantcron.store.rows.execution_history import AttemptRow, ExecutionRow
+from tenantcron.store.rows.live_logs import RunningLog
 from tenantcron.store.steps.suspects import kills
 
 
@@ -59,7 +61,8 @@ def as_json(row: ExecutionRow) -> ExecutionResponse:
 def details_as_json(details: ExecutionDetails) -> ExecutionDetailsResponse:
     """Return an execution with its attempts."""
     attempts = [attempt_as_json(attempt) for attempt in details.attempts]
-    return {**as_json(details.execution), "attempts": attempts}
+    running_log = _running_log(details.running_log)
+    return {**as_json(details.execution), "attempts": attempts, "running_log": running_log}
 
 
 def log_as_json(details: ExecutionDetails) -> ExecutionLogResponse:
@@ -82,7 +85,14 @@ def log_as_json(details: ExecutionDetails) -> ExecutionLogResponse:
             }
             for attempt in details.attempts
         ],
+        "running_log": _running_log(details.running_log),
     }
+
+
+def _running_log(found: RunningLog | None) -> RunningLogResponse | None:
+    if found is None:
+        return None
+    return {"attempt": found.attempt, "position": found.position, "log": found.lines}
 
 
 def attempt_as_json(attempt: AttemptRow) -> AttemptResponse:

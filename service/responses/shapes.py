@@ -188,10 +188,21 @@ class AttemptResponse(TypedDict):
     result: object
 
 
+class RunningLogResponse(TypedDict):
+    """What the running attempt has logged so far: at most the last 64 KiB."""
+
+    attempt: int
+    # How many characters of the log precede `log`.
+    position: int
+    log: str
+
+
 class ExecutionDetailsResponse(ExecutionResponse):
-    """An execution with its attempts."""
+    """An execution with its ended attempts."""
 
     attempts: list[AttemptResponse]
+    # None: no attempt is running, or it has not logged anything.
+    running_log: RunningLogResponse | None
 
 
 class AttemptLogResponse(TypedDict):
@@ -207,13 +218,14 @@ class AttemptLogResponse(TypedDict):
 
 
 class ExecutionLogResponse(TypedDict):
-    """The stored logs of the attempts of an execution, in order."""
+    """The stored logs of the ended attempts of an execution in order, and of the running one."""
 
     execution: Id
     tenant: str
     schedule: str
     state: StateName
     attempts: list[AttemptLogResponse]
+    running_log: RunningLogResponse | None
 
 
 class CursorResponse(TypedDict):

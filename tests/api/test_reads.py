@@ -185,7 +185,7 @@ async def test_an_execution_is_shown_with_its_attempts(api: Api) -> None:
         (row,) = (await viewer.get("/v1/executions")).json()["executions"]
         shown = (await viewer.get(f"/v1/executions/{row['id']}")).json()
 
-    assert shown == row | {"attempts": []}
+    assert shown == row | {"attempts": [], "running_log": None}
 
 
 _ATTEMPTS = (
@@ -210,6 +210,33 @@ async def test_the_log_of_an_execution_has_all_its_attempts(api: Api, database_u
         *((1, "line 1"), (2, "line 2"))
     ]
     assert hidden.status_code == 404
+
+
+_START = (
+    "UPDATE tenantcron.execution SET state = 'RUNNING', attempt = 1, worker_id = 'host:1',"
+    " lease_until = now(), lease_token = gen_random_uuid(), started_at = now()"
+)
+_LIVE = (
+    "INSERT INTO tenantcron.live_log (execution_id, attempt, end_position, tenant_id, lines)"
+    " SELECT id, attempt, 8 * n, tenant_id, 'line ' || n || E'.\\n'"
+    " FROM tenantcron.execution, generate_series(2, 3) AS n"
+)
+
+
+async def test_the_log_of_a_running_attempt_is_returned_with_its_position(
+    api: Api, database_url: str
+) -> None:
+    await api.tenants("acme")
+    await executions(api, "acme", 1)
+    query(database_url, _START)
+    query(database_url, _LIVE)
+    async with await api.client("viewer", "acme") as viewer:
+        (row,) = (await viewer.get("/v1/executions")).json()["executions"]
+        shown = (await viewer.get(f"/v1/executions/{row['id']}")).json()
+        log = (await viewer.get(f"/v1/executions/{row['id']}/log")).json()
+
+    expected = {"attempt": row["attempt"], "position": 8, "log": "line 2.\nline 3.\n"}
+    assert (shown["running_log"], log["running_log"]) == (expected, expected)
 
 
 async def test_executions_are_found_by_the_first_characters_of_their_id(api: Api) -> None:

@@ -47,6 +47,24 @@ async def test_the_page_and_the_api_show_the_progress_of_a_remote_worker(
     assert answer["heartbeat_at"] is None
 
 
+async def test_the_page_shows_what_the_running_attempt_has_logged(
+    api: Api, database_url: str
+) -> None:
+    query(
+        database_url,
+        "INSERT INTO tenantcron.live_log"  # noqa: S608 -- an id from above
+        " SELECT id, attempt, 90, tenant_id, 'info <reading>' || chr(10)"
+        f" FROM tenantcron.execution WHERE id = '{RUNNING}'",
+    )
+    headers = {"Cookie": f"tenantcron_session={await new_token(api.database, 'viewer')}"}
+    async with httpx.AsyncClient(base_url=api.url, headers=headers, timeout=30) as client:
+        page = (await client.get(f"/ui/executions/{RUNNING}")).text
+
+    assert "<h3>Log so far</h3>" in page
+    assert "…\ninfo &lt;reading&gt;\n</pre>" in page
+    assert "The first attempt is running." not in page
+
+
 async def test_a_confirmation_disappears_when_the_execution_has_moved_on(
     api: Api, database_url: str
 ) -> None:
