@@ -9,6 +9,7 @@ from tenantcron.cli import execution_bulk
 from tenantcron.cli.clusters.cluster import ClusterAccess, ExecutionQuery
 from tenantcron.cli.execution_follow import add_follow, follow
 from tenantcron.cli.formats.executions_text import print_executions, show_details
+from tenantcron.cli.live_log import print_running_log
 from tenantcron.cli.numbers import number
 from tenantcron.cli.operating import (
     add_actor,
@@ -128,6 +129,7 @@ async def _show(cluster: ClusterAccess, arguments: argparse.Namespace) -> Comman
 
     def show(console: Console) -> None:
         show_details(found, console)
+        print_running_log(found, console)
 
     return CommandResult({"execution": found}, show)
 

@@ -8,12 +8,14 @@ import argparse
 import asyncio
 import json
 import sys
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
 from tenantcron.cli.clusters.choice import with_cluster
 from tenantcron.cli.clusters.cluster import ClusterAccess, ExecutionQuery
 from tenantcron.cli.execution_follow import ENDED, POLL
+from tenantcron.cli.live_log import FollowedLog
 from tenantcron.cli.moments import utc
 from tenantcron.cli.numbers import number
 from tenantcron.cli.operating import add_cluster, past, schedule_or_id
@@ -43,7 +45,7 @@ _MOST_ATTEMPTS: Final = 1_000
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.description = "Show the stored log of an execution's attempts."
+    parser.description = "Show the log of an execution's attempts, also while it runs."
     parser.epilog = _EXAMPLES
     parser.add_argument(
         "target",
@@ -52,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"schedule, or at least {SHORTEST_PREFIX} characters of an execution id",
     )
     parser.add_argument(
-        "--follow", action="store_true", help="wait until the execution ends, and show its log"
+        "--follow", action="store_true", help="print lines until the execution ends"
     )
     words = "all executions scheduled at or after TIME"
     parser.add_argument("--since", metavar="TIME", type=past, help=words)
@@ -99,7 +101,7 @@ async def _show(cluster: ClusterAccess, arguments: argparse.Namespace) -> int:
 
 
 async def _follow(cluster: ClusterAccess, arguments: argparse.Namespace) -> int:
-    """Print attempts as they are stored; return 1 if the execution does not succeed."""
+    """Print lines as they are logged; return 1 if the execution does not succeed."""
     key = arguments.target
     if isinstance(key, ScheduleRef):
         key = await _next(cluster, key)
@@ -107,7 +109,6 @@ async def _follow(cluster: ClusterAccess, arguments: argparse.Namespace) -> int:
     while True:
         execution = await cluster.executions.show(key)
         log.print(execution)
-        log.announce(execution)
         if execution["state"] in ENDED:
             log.require_attempt()
             return int(execution["state"] != "SUCCEEDED")
@@ -140,56 +141,73 @@ def _ran(execution: ExecutionResponse) -> bool:
 
 
 class AttemptLog:
-    """Prints attempts, each of them once."""
+    """Prints attempts, each line once. JSON has a document for each attempt that has ended."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._only: int | None = arguments.attempt
         self._is_json = arguments.format == "json"
         self._paint = Palette(sys.stderr)
         self._printed: set[tuple[str, int]] = set()
-        self._announced: set[tuple[str, int]] = set()
+        self._followed: dict[tuple[str, int], FollowedLog] = {}
 
     def print(self, execution: ExecutionDetailsResponse) -> None:
-        """Print the attempts that have ended since the last call."""
+        """Print what was logged since the last call."""
         for attempt in execution["attempts"]:
             key = (execution["id"], attempt["attempt"])
             if key in self._printed or self._only not in (None, attempt["attempt"]):
                 continue
             self._printed.add(key)
-            (self._print_json if self._is_json else self._print_text)(execution, attempt)
+            (self._print_json if self._is_json else self._print_ended)(execution, attempt)
+        if execution["state"] == "RUNNING" and self._only in (None, execution["attempt"]):
+            self._print_running(execution)
         sys.stdout.flush()
-
-    def announce(self, execution: ExecutionDetailsResponse) -> None:
-        """Explain once per attempt why nothing is shown while it runs."""
-        key = (execution["id"], execution["attempt"])
-        if execution["state"] != "RUNNING" or key in self._announced:
-            return
-        self._announced.add(key)
-        words = f"attempt {key[1]} of {short_id(key[0])} is running; its log follows its end"
-        print(self._paint("dim", words), file=sys.stderr, flush=True)
 
     def require_attempt(self) -> None:
         """Decline an attempt that does not exist."""
-        if self._only is not None and not self._printed:
-            raise DeclinedError(f"there is no attempt {self._only} that has ended")
+        if self._only is not None and not (self._printed or self._followed):
+            raise DeclinedError(f"there is no attempt {self._only} that has started")
 
     def _print_json(self, execution: ExecutionDetailsResponse, attempt: AttemptResponse) -> None:
         print(json.dumps({"execution": execution["id"], **attempt}))
 
-    def _print_text(self, execution: ExecutionDetailsResponse, attempt: AttemptResponse) -> None:
-        ref = f"{execution['tenant']}/{execution['schedule']}"
-        title = (
-            f"{ref} {short_id(execution['id'])}, attempt {attempt['attempt']} "
-            f"{attempt['outcome']} at {utc(attempt['finished_at'])}"
-        )
-        print(self._paint("dim", visible(title)), file=sys.stderr)
-        sys.stderr.flush()
-        for line in (attempt["log"] or "").splitlines():
-            print(visible(line))
-        sys.stdout.flush()
+    def _print_running(self, execution: ExecutionDetailsResponse) -> None:
+        """Print the new lines of the running attempt."""
+        key = (execution["id"], execution["attempt"])
+        # It has ended after the state of the execution was read.
+        if key in self._printed:
+            return
+        if key not in self._followed:
+            self._followed[key] = FollowedLog()
+            self._title(execution, f"attempt {key[1]} is running")
+        # A server of the release before does not return it.
+        running = execution.get("running_log")
+        if running is not None and not self._is_json:
+            self._lines(self._followed[key].more(running))
+
+    def _print_ended(self, execution: ExecutionDetailsResponse, attempt: AttemptResponse) -> None:
+        """Print an attempt that has ended, or what is missing of its log."""
+        key = (execution["id"], attempt["attempt"])
+        title = f"attempt {key[1]} {attempt['outcome']} at {utc(attempt['finished_at'])}"
+        followed = self._followed.get(key)
+        if followed is None:
+            self._title(execution, title)
+            self._lines((attempt["log"] or "").splitlines())
+        else:
+            self._lines(followed.rest(attempt["log"] or ""))
+            self._title(execution, title)
         if attempt["log"] is None:
             print("its handler logged nothing", file=sys.stderr)
         if attempt["error"]:
             # Line by line: an error of a handler ends with its traceback.
             for line in f"error: {attempt['error']}".splitlines():
                 print(self._paint("error", visible(line)), file=sys.stderr)
+
+    def _title(self, execution: ExecutionDetailsResponse, words: str) -> None:
+        ref = f"{execution['tenant']}/{execution['schedule']}"
+        title = f"{ref} {short_id(execution['id'])}, {words}"
+        print(self._paint("dim", visible(title)), file=sys.stderr, flush=True)
+
+    def _lines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            print(visible(line))
+        sys.stdout.flush()
