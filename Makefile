@@ -104,8 +104,10 @@ types: $(READY)
 	MYPYPATH=$(TYPED):bench $(BIN)/mypy --explicit-package-bases bench
 	PYTHONPATH=$(TYPED) $(BIN)/lint-imports --no-cache
 
+# What to test instead of everything, as arguments of pytest.
+TESTS ?=
 unit: $(READY) $(TOOLS_READY) $(SITE_READY)
-	$(BIN)/pytest -n auto --dist worksteal
+	$(BIN)/pytest -n auto --dist worksteal $(TESTS)
 
 # Programs from npm that tests run. Their scripts do not run; the only one would make a program for Linux executable.
 NODE := build/node
