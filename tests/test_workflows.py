@@ -1,5 +1,6 @@
 """Workflows of GitHub Actions: our own, and those that the pages show, are safe to copy."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,15 @@ def test_our_workflow_tests_every_python_that_is_supported() -> None:
     assert tested == ["3.11", "3.12", "3.13"]
     for version in tested:
         assert f'"Programming Language :: Python :: {version}"' in classifiers
+
+
+def test_our_workflow_requires_the_tests_that_need_programs() -> None:
+    workflow = YAML(typ="safe").load((GITHUB / "workflows" / "test.yml").read_text("utf-8"))
+    commands = [step["run"] for step in workflow["jobs"]["test"]["steps"] if "run" in step]
+    assert [command.split()[-1] for command in commands] == [".ci/run"]
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    assert script.read_text(encoding="utf-8").splitlines()[-1] == "exec make test"
 
 
 def test_the_workflows_of_the_pages_have_no_findings(tmp_path: Path) -> None:
