@@ -9,7 +9,6 @@ between them. A second authoriser is rejected, too.
 import inspect
 import os
 import sys
-import traceback
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -23,6 +22,7 @@ from tenantcron.core.requirements import CATCH_ALL
 from tenantcron.core.sizes import SMALLEST, SizeError, format_size, parse_size
 from tenantcron.targets.authorising import Allowed, AuthorisationRequest, Refused
 from tenantcron.targets.handlers import Handler, HandlerFunction, ProcessLimits, SourceLocation
+from tenantcron.targets.python.import_errors import import_failure
 
 AuthoriserFunction: TypeAlias = Callable[[AuthorisationRequest], Awaitable[Allowed | Refused]]
 F = TypeVar("F", bound=HandlerFunction)
@@ -243,10 +243,9 @@ def _imported(name: str) -> ModuleType:
 
 
 def _failed(name: str, error: BaseException) -> UsageError:
-    frames = traceback.extract_tb(error.__traceback__)
-    at = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-    text = str(error) if isinstance(error, SagaError) else f"{type(error).__name__}: {error}{at}"
-    return UsageError(f"the module {name} cannot be imported: {text}")
+    if isinstance(error, SagaError):
+        return UsageError(f"the module {name} cannot be imported: {error}")
+    return UsageError(import_failure(name, error))
 
 
 def _meant(name: str) -> str:

@@ -212,6 +212,45 @@ def test_a_module_that_fails_on_import_is_reported_with_the_reason_and_the_locat
     assert f"{name}.py" in str(caught.value)
 
 
+def test_a_syntax_error_is_shown_with_its_line_and_a_marker(folder: Path) -> None:
+    name = module(folder, "first = 1\nif first:\n    second = (1,\n    third == 3 = 4\n")
+
+    with pytest.raises(UsageError) as caught:
+        load_handlers([name])
+
+    head, line, marker, advice = str(caught.value).splitlines()
+    assert head.startswith(f"the module {name} cannot be imported: SyntaxError: ")
+    assert head.endswith(f" at {name}.py:3")
+    assert line == "    second = (1,"
+    assert marker == "             ^"
+    assert advice == "Fix the module and run the command again."
+
+
+def test_a_missing_package_is_shown_with_the_import_and_the_environment(folder: Path) -> None:
+    name = module(folder, "\nfrom nothing_of_the_kind import work\n")
+
+    with pytest.raises(UsageError) as caught:
+        load_handlers([name])
+
+    head, line, advice = str(caught.value).splitlines()
+    assert head.endswith(
+        f"ModuleNotFoundError: No module named 'nothing_of_the_kind' at {name}.py:2"
+    )
+    assert line == "    from nothing_of_the_kind import work"
+    assert advice == (
+        f"Install the package that contains nothing_of_the_kind in the environment {sys.prefix}, "
+        "or fix the import."
+    )
+
+
+def test_a_failing_import_of_another_module_names_the_module_that_fails(folder: Path) -> None:
+    inner = module(folder, "1 / 0")
+    name = module(folder, f"import {inner}")
+
+    with pytest.raises(UsageError, match=f"division by zero at {inner}.py:1\n"):
+        load_handlers([name])
+
+
 def test_a_module_without_a_saga_is_rejected(folder: Path) -> None:
     name = module(folder, "def reconcile(execution): ...")
 
