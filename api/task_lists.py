@@ -10,6 +10,7 @@ from tenantcron.api.inputs import DEFAULT_LIMIT, After, Limit, Moment
 from tenantcron.api.pages import encoded_position, invalid_position, text_position
 from tenantcron.api.replies import conditional_reply
 from tenantcron.api.routing import READ, StrictRoute, TaskReader
+from tenantcron.core.execution_ids import PREFIX_PATTERN, id_range
 from tenantcron.core.names import NAME_PATTERN, TENANT_PATTERN, TenantId
 from tenantcron.service.lookups import visible_tenant
 from tenantcron.service.responses.task_shapes import TaskPageResponse
@@ -27,8 +28,17 @@ def _filters(
     state: Annotated[list[TaskState] | None, Query(description="Filter by state.")] = None,
     since: Annotated[Moment | None, Query(description="Executed at or after this time.")] = None,
     until: Annotated[Moment | None, Query(description="Executed before this time.")] = None,
+    prefix: Annotated[
+        str | None,
+        Query(
+            alias="id",
+            pattern=f"^{PREFIX_PATTERN}$",
+            description="Filter by id, or by its first characters, at least 8.",
+        ),
+    ] = None,
 ) -> Callable[[TenantId | None], TaskFilter]:
-    return lambda tenant: TaskFilter(tenant, saga, tuple(state or ()), since, until)
+    ids = None if prefix is None else id_range(prefix, "task")
+    return lambda tenant: TaskFilter(tenant, saga, tuple(state or ()), since, until, ids)
 
 
 # The filters of a request, to which the tenant is added.

@@ -1,12 +1,13 @@
 """Tables of text that fit the terminal, formatted line by line so that a list can be streamed.
 
 If a line is too short, prose is narrowed first, then optional columns are dropped, then names are
-narrowed. Ids, states and times are never cut. If that is not enough, each row becomes a list of
-its cells. Tables of rich read every row before they print the first one, and they pad every line.
+narrowed, and then prose once more. Ids, states and times are never cut. If that is not enough, each
+row becomes a list of its cells. Tables of rich read every row before they print the first one, and
+they pad every line.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from rich.cells import cell_len, set_cell_size
@@ -39,6 +40,8 @@ class Column:
     fit: Fit = Fit.WHOLE
     least: int = 14
     style: Callable[[str], str | None] = _unstyled
+    # The least width after the names were narrowed, too; None: the same.
+    tightest: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,8 @@ def _fitted_widths(
             widths[at] = wanted[at]
     _narrow(columns, widths, Fit.PROSE, available)
     _narrow(columns, widths, Fit.NAME, available)
+    tight = [replace(column, least=column.tightest or column.least) for column in columns]
+    _narrow(tight, widths, Fit.PROSE, available)
     return widths
 
 

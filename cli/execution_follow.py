@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from tenantcron.cli.clusters.choice import with_cluster
 from tenantcron.cli.clusters.cluster import ClusterAccess, ExecutionQuery
 from tenantcron.cli.columns import TextColumns
-from tenantcron.cli.formats.executions_text import EXECUTION_COLUMNS, execution_cells
+from tenantcron.cli.formats.executions_text import EXECUTION_COLUMNS, execution_rows
 from tenantcron.cli.formats.listings import CsvListing
 from tenantcron.cli.operating import scope
 from tenantcron.cli.responding import declined, resolved
@@ -156,7 +156,7 @@ class _TableLines:
         self._columns: TextColumns | None = None
 
     def print(self, executions: Sequence[ExecutionResponse]) -> None:
-        rows = [execution_cells(execution) for execution in executions]
+        rows = execution_rows(executions)
         if self._columns is None and rows:
             self._columns = TextColumns.fitting(EXECUTION_COLUMNS, rows, self._available)
             for line in self._columns.head(self._paint):

@@ -42,9 +42,9 @@ examples:
   tenantcron task submit acme --target '{"celery": {"task": "billing.close"}}'
   tenantcron task list acme --state WAITING --state DEAD
   tenantcron task list --state DEAD --since 1d                 of all tenants
-  tenantcron task show acme/019a9c1e-7d1c-7b3e-9f0a-3f2a9c1e5d77
-  tenantcron task reschedule acme/019a9c1e-7d1c-7b3e-9f0a-3f2a9c1e5d77 --at +1d
-  tenantcron task cancel acme/019a9c1e-7d1c-7b3e-9f0a-3f2a9c1e5d77 --reason "paid"
+  tenantcron task show acme/019a9c1e-7d1c
+  tenantcron task reschedule acme/019a9c1e-7d1c --at +1d
+  tenantcron task cancel acme/019a9c1e-7d1c --reason "paid"
 """
 _MOST = 10_000
 _WHEN = "start at TIME, such as +2h or 18:00"
@@ -59,7 +59,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _configure_list(actions.add_parser("list", help="list tasks, newest first"))
     for name, (work, summary) in _ACTIONS.items():
         action = actions.add_parser(name, help=summary, description=summary)
-        action.add_argument("task", metavar="TENANT/ID", type=task_ref, help="the task")
+        action.add_argument(
+            "task",
+            metavar="TENANT/ID",
+            type=task_ref,
+            help="the task; the first characters of its id are enough",
+        )
         if name == "reschedule":
             action.add_argument("--at", metavar="TIME", type=future, required=True, help=_WHEN)
         if name == "cancel":

@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
-from uuid import UUID
 
 from rich.console import Console
 from rich.text import Text
@@ -13,6 +12,7 @@ from tenantcron.cli.operating import add_cluster, add_format
 from tenantcron.cli.responding import CommandResult, respond
 from tenantcron.cli.watching import add_watch
 from tenantcron.core.errors import NotFoundError, UsageError
+from tenantcron.core.execution_ids import is_prefix
 from tenantcron.core.schedule_refs import ScheduleRef, schedule_ref
 from tenantcron.core.words import visible
 from tenantcron.service.responses.shapes import FindingResponse
@@ -21,7 +21,7 @@ _EXAMPLES = """\
 examples:
   tenantcron why acme/nightly
   tenantcron why acme/nightly --format json
-  tenantcron why acme/019a9c1e-7d1c-7b3e-9f0a-3f2a9c1e5d77     a task
+  tenantcron why acme/019a9c1e-7d1c     a task
 """
 
 
@@ -42,18 +42,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _ref(text: str) -> ScheduleRef | TaskRef:
     """Parse a reference. The ids of tasks begin with a digit, names never do."""
     tenant, slash, name = text.rpartition("/")
-    if not _is_task_id(name):
+    if not name[:1].isdecimal() or not is_prefix(name):
         return schedule_ref(text)
     if not slash:
         raise UsageError(f"write TENANT/{name}: a task is named with its tenant")
     return task_ref(f"{tenant}/{name}")
-
-
-def _is_task_id(text: str) -> bool:
-    try:
-        return text[:1].isdecimal() and str(UUID(text)) == text.lower()
-    except ValueError:
-        return False
 
 
 async def _work(cluster: ClusterAccess, arguments: argparse.Namespace) -> CommandResult:
@@ -70,7 +63,7 @@ async def _work(cluster: ClusterAccess, arguments: argparse.Namespace) -> Comman
 
 def _unknown(ref: ScheduleRef | TaskRef, error: NotFoundError) -> CommandResult:
     """Return the finding about a schedule or a task that does not exist."""
-    named = {"task": str(ref.id)} if isinstance(ref, TaskRef) else {"schedule": ref.schedule}
+    named = {"task": ref.prefix} if isinstance(ref, TaskRef) else {"schedule": ref.schedule}
     answer = f"{error.problem}."
     kind = "task" if isinstance(ref, TaskRef) else "schedule"
     hint = error.hint or f"`tenantcron {kind} list {ref.tenant}` lists all {kind}s"

@@ -90,9 +90,10 @@ def list_of(
     states: Sequence[str] = (),
     since: datetime | None = None,
     until: datetime | None = None,
+    id_prefix: str | None = None,
 ) -> ListCall[TaskResponse]:
     """List the tasks of a tenant, or of all, the newest first; times are those of the execution."""
-    query = query_of(saga=saga, state=states, since=since, until=until)
+    query = query_of(saga=saga, state=states, since=since, until=until, id=id_prefix)
     path = path_of("tasks") if tenant is None else path_of("tenants", tenant, "tasks")
     return ListCall(path, "tasks", TaskResponse, query)
 

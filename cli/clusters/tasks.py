@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
-from uuid import UUID
 
-from tenantcron.core.errors import UsageError
+from tenantcron.core.errors import DeclinedError, NotFoundError, UsageError
+from tenantcron.core.execution_ids import ambiguous, id_range
 from tenantcron.core.names import TenantId, tenant_id
 from tenantcron.service.responses.task_shapes import (
     SubmittedTaskResponse,
@@ -20,15 +20,19 @@ if TYPE_CHECKING:
     from tenantcron.client.tasks import Submission
 
 
+# Enough to show that a prefix is ambiguous.
+CANDIDATES = 4
+
+
 @dataclass(frozen=True, slots=True)
 class TaskRef:
-    """A task of a tenant, written as TENANT/ID."""
+    """A task of a tenant, written as TENANT/ID; the id may be its first characters."""
 
     tenant: TenantId
-    id: UUID
+    prefix: str
 
     def __str__(self) -> str:
-        return f"{self.tenant}/{self.id}"
+        return f"{self.tenant}/{self.prefix}"
 
 
 def task_ref(text: str) -> TaskRef:
@@ -36,10 +40,20 @@ def task_ref(text: str) -> TaskRef:
     tenant, slash, task = text.partition("/")
     if not slash:
         raise UsageError(f"{text!a} is not a task: write TENANT/ID, as `task list` shows them")
-    try:
-        return TaskRef(tenant_id(tenant), UUID(task))
-    except ValueError:
-        raise UsageError(f"{task!a} is not the id of a task: copy it from `task list`") from None
+    id_range(task, "task")
+    return TaskRef(tenant_id(tenant), task.lower())
+
+
+def task_id(ref: TaskRef, found: Sequence[str]) -> str:
+    """Return the only id that was found for a prefix."""
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise DeclinedError(ambiguous(ref.prefix, found, "task"))
+    raise NotFoundError(
+        f"no task of {ref.tenant} has an id that begins with {ref.prefix}",
+        f"`tenantcron task list {ref.tenant}` shows ids",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,11 @@ from typing import IO, get_args, get_type_hints
 
 from typing_extensions import is_typeddict
 
-from tenantcron.service.responses import platform_shapes, shapes
+from tenantcron.service.responses import platform_shapes, shapes, task_shapes
 
 SHAPES: dict[str, type] = {
     "executions": shapes.ExecutionResponse,
+    "tasks": task_shapes.TaskResponse,
     "schedules": shapes.TenantScheduleResponse,
     "tenants": shapes.TenantResponse,
     "audit_records": shapes.ClusterAuditRecordResponse,

@@ -11,7 +11,7 @@ from tenantcron.cli.columns import Column, Fit
 from tenantcron.cli.moments import utc
 from tenantcron.cli.tables import print_table
 from tenantcron.core.durations import format_duration
-from tenantcron.core.execution_ids import short_id
+from tenantcron.core.execution_ids import short_ids
 from tenantcron.core.words import number_of, visible
 from tenantcron.service.responses.shapes import (
     AttemptResponse,
@@ -36,20 +36,24 @@ EXECUTION_COLUMNS = (
     Column("state", style=STATE_STYLES.get),
     Column("attempt", Fit.OPTIONAL),
     Column("took", Fit.OPTIONAL),
-    Column("reason", Fit.PROSE),
+    Column("reason", Fit.PROSE, least=10, tightest=8),
 )
 
 
 def print_executions(executions: Sequence[ExecutionResponse], console: Console) -> None:
     """Print a table of executions."""
-    rows = [execution_cells(execution) for execution in executions]
-    print_table(console, EXECUTION_COLUMNS, rows)
+    print_table(console, EXECUTION_COLUMNS, execution_rows(executions))
 
 
-def execution_cells(execution: ExecutionResponse) -> tuple[str, ...]:
-    """Return the cells of an execution in a table."""
+def execution_rows(executions: Sequence[ExecutionResponse]) -> list[tuple[str, ...]]:
+    """Return the cells of executions in a table."""
+    ids = short_ids([execution["id"] for execution in executions])
+    return [_cells(execution, id_) for execution, id_ in zip(executions, ids, strict=True)]
+
+
+def _cells(execution: ExecutionResponse, id_: str) -> tuple[str, ...]:
     return (
-        short_id(execution["id"]),
+        id_,
         _ref(execution),
         utc(execution["scheduled_for"]),
         execution["state"],

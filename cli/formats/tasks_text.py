@@ -10,29 +10,32 @@ from tenantcron.cli.columns import Column, Fit
 from tenantcron.cli.formats.executions_text import STATE_STYLES, print_attempts
 from tenantcron.cli.moments import utc
 from tenantcron.cli.tables import print_table
+from tenantcron.core.execution_ids import short_ids
 from tenantcron.core.words import number_of, shortened, visible
 from tenantcron.service.responses.task_shapes import WAITING, TaskDetailsResponse, TaskResponse
 
-# As the other commands take it. Ids begin with their time, so only complete ids are distinct.
+# As the other commands take it.
 TASK_COLUMNS = (
     Column("task"),
     Column("saga", Fit.NAME, least=6),
     Column("execute at"),
     Column("state", style=STATE_STYLES.get),
     Column("priority", Fit.OPTIONAL),
-    Column("reason", Fit.PROSE),
+    Column("reason", Fit.PROSE, least=10, tightest=8),
 )
 _LONGEST_PAYLOAD = 2_000
 
 
 def print_tasks(tasks: Sequence[TaskResponse], console: Console) -> None:
     """Print a table of tasks."""
-    print_table(console, TASK_COLUMNS, [_cells(task) for task in tasks])
+    ids = short_ids([task["id"] for task in tasks])
+    rows = [_cells(task, id_) for task, id_ in zip(tasks, ids, strict=True)]
+    print_table(console, TASK_COLUMNS, rows)
 
 
-def _cells(task: TaskResponse) -> tuple[str, ...]:
+def _cells(task: TaskResponse, id_: str) -> tuple[str, ...]:
     return (
-        f"{task['tenant']}/{task['id']}",
+        f"{task['tenant']}/{id_}",
         task["saga"],
         utc(task["execute_at"]),
         task["state"],

@@ -92,6 +92,8 @@ class TaskFilter:
     # Bounds of `execute_at`.
     since: datetime | None = None
     until: datetime | None = None
+    # The first and the last id, to look up a prefix.
+    ids: tuple[UUID, UUID] | None = None
 
     @property
     def is_search(self) -> bool:
@@ -125,14 +127,6 @@ async def lock(connection: AsyncConnection, task_id: UUID) -> TaskRow | None:
     return await find(connection, task_id)
 
 
-async def with_ids_between(
-    connection: AsyncConnection, first: UUID, last: UUID, limit: int
-) -> list[TaskRow]:
-    """Return tasks in a range of ids, to look up a prefix of an id."""
-    found = select(*_of_task).where(task.c.id.between(first, last)).order_by(task.c.id)
-    return await _rows(connection, _with_executions(found.limit(limit)))
-
-
 async def page(
     connection: AsyncConnection, filters: TaskFilter, *, after: UUID | None, limit: int
 ) -> TaskPage:
@@ -144,6 +138,8 @@ async def page(
     found = select(*_of_task).order_by(task.c.id.desc())
     if filters.tenant is not None:
         found = found.where(task.c.tenant_id == filters.tenant)
+    if filters.ids is not None:
+        found = found.where(task.c.id.between(*filters.ids))
     if after is not None:
         found = found.where(task.c.id < after)
     searched = MOST_SEARCHED if filters.is_search else limit

@@ -181,6 +181,9 @@ def test_a_task_is_submitted_rescheduled_cancelled_and_retried(both: BothWays) -
     ):
         both.compare("task", *action, actor=action[0] != "show")
         both.compare("why", ref)
+    both.compare("task", "show", ref[:-10])
+    both.compare("why", ref[:-10])
+    both.compare("task", "show", "acme/99999999")
 
 
 def same_task(both: BothWays) -> str:

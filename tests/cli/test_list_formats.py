@@ -15,6 +15,7 @@ from tenantcron.cli.formats.yaml_text import as_yaml
 
 LISTS = {
     "execution list": "executions",
+    "task list": "tasks",
     "schedule list": "schedules",
     "tenant list": "tenants",
     "history acme": "audit_records",

@@ -13,7 +13,7 @@ from support.serve_process import serving
 
 TENANTS = ("acme", "beta")
 _VOLATILE = (
-    (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "ID"),
+    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}(-[0-9a-f]{4}){0,2}(-[0-9a-f]{12})?\b"), "ID"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(\+00:00| UTC)?"), "TIME"),
     (re.compile(r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b"), "DAY"),
     (re.compile(r"\bin (\d+ (d|h|min|s) ?)+"), "AWAY"),

@@ -4,9 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.cli.clusters.database.caller import LocalCaller
-from tenantcron.cli.clusters.tasks import TaskQuery, TaskRef
+from tenantcron.cli.clusters.tasks import CANDIDATES, TaskQuery, TaskRef, task_id
+from tenantcron.core.execution_ids import id_range, is_complete
 from tenantcron.core.names import TenantId
 from tenantcron.manifests.policy import policy_in
 from tenantcron.scheduler.inspect.schedule_status import existing_tenant
@@ -67,33 +71,43 @@ class DatabaseTasks:
     async def show(self, ref: TaskRef) -> TaskDetailsResponse:
         """Return a task with its attempts."""
         async with self.caller.database.transaction() as connection:
-            return await task_details(connection, ref.tenant, ref.id)
+            return await task_details(connection, ref.tenant, await _found(connection, ref))
 
     async def why(self, ref: TaskRef) -> TaskWhyResponse:
         """Return why a task has not run, or how it ended."""
         async with self.caller.database.transaction() as connection:
-            return await task_why(connection, ref.tenant, ref.id, self.caller.settings.lease)
+            found = await _found(connection, ref)
+            return await task_why(connection, ref.tenant, found, self.caller.settings.lease)
 
     async def cancel(self, ref: TaskRef, reason: str | None, *, force: bool) -> TaskResponse:
         """Cancel a task; with `force` a running one, too."""
-        await self._require(ref)
-        return task_as_json(await self._operator.cancel(ref.id, reason, force=force))
+        found = await self._id(ref)
+        return task_as_json(await self._operator.cancel(found, reason, force=force))
 
     async def retry(self, ref: TaskRef) -> TaskResponse:
         """Run a dead or cancelled task again."""
-        await self._require(ref)
-        return task_as_json(await self._operator.retry(ref.id))
+        return task_as_json(await self._operator.retry(await self._id(ref)))
 
     async def reschedule(self, ref: TaskRef, execute_at: datetime) -> TaskResponse:
         """Move a waiting task to another time."""
-        await self._require(ref)
-        return task_as_json(await self._operator.reschedule(ref.id, execute_at))
+        return task_as_json(await self._operator.reschedule(await self._id(ref), execute_at))
 
-    async def _require(self, ref: TaskRef) -> None:
-        """Raise an error if the tenant has no such task."""
+    async def _id(self, ref: TaskRef) -> UUID:
+        """Return the id of a task; raise an error if the tenant has no such task."""
         async with self.caller.database.transaction() as connection:
-            await task_of(connection, ref.tenant, ref.id)
+            found = await _found(connection, ref)
+            await task_of(connection, ref.tenant, found)
+            return found
 
     @property
     def _operator(self) -> TaskOperator:
         return TaskOperator(self.caller.database, self.caller.settings, self.caller.who)
+
+
+async def _found(connection: AsyncConnection, ref: TaskRef) -> UUID:
+    """Return the only id of the tenant with a prefix; a complete id is not looked up."""
+    if is_complete(ref.prefix):
+        return UUID(ref.prefix)
+    filters = TaskFilter(ref.tenant, ids=id_range(ref.prefix, "task"))
+    page = await tasks.page(connection, filters, after=None, limit=CANDIDATES)
+    return UUID(task_id(ref, [str(row.id) for row in page.tasks]))
