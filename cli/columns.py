@@ -1,9 +1,9 @@
 """Tables of text that fit the terminal, formatted line by line so that a list can be streamed.
 
 If a line is too short, prose is narrowed first, then optional columns are dropped, then names are
-narrowed, and then prose once more. Ids, states and times are never cut. If that is not enough, each
-row becomes a list of its cells. Tables of rich read every row before they print the first one, and
-they pad every line.
+narrowed, and then prose once more. Ids, states and times are never cut. If that is not enough, or
+it cuts a name in a narrow terminal, each row becomes a list of its cells. Tables of rich read every
+row before they print the first one, and they pad every line.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +16,8 @@ from tenantcron.cli.terminal import Palette
 from tenantcron.core.words import visible
 
 _GAP = "  "
+# In a narrower terminal, a row with a cut name becomes a list.
+_NARROW = 70
 _ELLIPSIS = "…"
 
 
@@ -64,7 +66,9 @@ class TextColumns:
         for row in rows:
             wanted = [max(pair) for pair in zip(wanted, map(_width, row), strict=True)]
         widths = _fitted_widths(columns, wanted, available)
-        is_list = _excess(widths, available) > 0
+        is_list = _excess(widths, available) > 0 or (
+            available < _NARROW and _has_cut_name(columns, wanted, widths)
+        )
         return cls(columns, widths, available, widths != wanted, is_list)
 
     def head(self, paint: Palette) -> Iterator[str]:
@@ -141,6 +145,15 @@ def _fitted_widths(
     tight = [replace(column, least=column.tightest or column.least) for column in columns]
     _narrow(tight, widths, Fit.PROSE, available)
     return widths
+
+
+def _has_cut_name(
+    columns: Sequence[Column], wanted: Sequence[int], widths: Sequence[int | None]
+) -> bool:
+    return any(
+        column.fit is Fit.NAME and given is not None and given < needed
+        for column, needed, given in zip(columns, wanted, widths, strict=True)
+    )
 
 
 def _narrow(columns: Sequence[Column], widths: list[int | None], fit: Fit, available: int) -> None:

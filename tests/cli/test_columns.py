@@ -52,6 +52,27 @@ def test_no_line_is_wider_than_the_terminal_and_the_reason_gives_way(
     assert shown[1].startswith("acme")
 
 
+@pytest.mark.parametrize(
+    ("available", "is_list"), [(80, False), (70, False), (69, True), (60, True)]
+)
+def test_a_narrow_terminal_shows_a_list_instead_of_cut_names(
+    plain: Palette, available: int, *, is_list: bool
+) -> None:
+    name = "northwind_" * 7
+    rows = [(name, "active", ""), ("acme", "active", "")]
+
+    shown = list(lines(COLUMNS, rows, plain, available))
+
+    assert (shown[0] == name) is is_list
+    assert ("…" in shown[1]) is not is_list
+
+
+def test_a_narrow_terminal_keeps_a_table_whose_names_fit(plain: Palette) -> None:
+    rows = [("acme", "active", "why " * 50)]
+
+    assert next(lines(COLUMNS, rows, plain, 40)).split() == ["tenant", "status", "reason"]
+
+
 def test_wide_characters_take_two_columns_and_escapes_none(plain: Palette) -> None:
     rows = [("請求", "active", "x"), ("ab", "a\x1b[2Jb", "y")]
 
@@ -89,13 +110,6 @@ def test_a_later_wider_row_uses_the_free_space_of_its_line(plain: Palette) -> No
         (
             60,
             [
-                "execution  schedule                state      reason",
-                "3f2a9c1e   acme/monthly_statemen…  SUCCEEDED  because becau…",
-            ],
-        ),
-        (
-            50,
-            [
                 "3f2a9c1e",
                 "  schedule  acme/monthly_statements",
                 "  state     SUCCEEDED",
@@ -105,10 +119,28 @@ def test_a_later_wider_row_uses_the_free_space_of_its_line(plain: Palette) -> No
         ),
     ],
 )
-def test_reasons_shrink_first_then_optional_columns_go_then_names_shrink_then_it_is_a_list(
+def test_reasons_shrink_first_then_optional_columns_go_then_it_is_a_list(
     plain: Palette, available: int, expected: list[str]
 ) -> None:
     assert list(lines(EXECUTIONS, [EXECUTION], plain, available)) == expected
+
+
+def test_names_shrink_before_the_reason_gets_shorter_than_its_least(plain: Palette) -> None:
+    columns = (
+        Column("execution"),
+        Column("schedule", Fit.NAME),
+        Column("scheduled for"),
+        Column("reason", Fit.PROSE, least=10, tightest=8),
+    )
+    row = ("3f2a9c1e", "acme/monthly_statements", "2026-12-01 02:00:00 UTC", "because of this")
+
+    shown = [list(lines(columns, [row], plain, width))[1] for width in (71, 70)]
+    wider = ("01a1f066-5c6c-7d68-bd9b", *row[1:])
+    tight = list(lines(columns, [wider], plain, 74))[1]
+
+    assert shown[0] == "3f2a9c1e   acme/monthly_statements  2026-12-01 02:00:00 UTC  because o…"
+    assert shown[1] == "3f2a9c1e   acme/monthly_statemen…  2026-12-01 02:00:00 UTC  because o…"
+    assert tight == "01a1f066-5c6c-7d68-bd9b  acme/monthly_…  2026-12-01 02:00:00 UTC  because…"
 
 
 def test_the_last_cell_of_a_narrowed_line_uses_the_rest_of_it(plain: Palette) -> None:
