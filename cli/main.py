@@ -14,7 +14,7 @@ from io import TextIOWrapper
 from itertools import takewhile
 from typing import NoReturn
 
-from tenantcron.cli.pipes import drop_output
+from tenantcron.cli.pipes import drop_lost_errors, drop_output
 from tenantcron.core.credentials import without_credentials
 from tenantcron.core.errors import TenantcronError
 
@@ -81,15 +81,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # not every console can show a manifest
     try:
+        return _reported(arguments)
+    except BrokenPipeError:
+        # The reader (head, less) has closed the pipe, so there is nothing more to print.
+        drop_output()
+        return _READER_GONE
+    finally:
+        drop_lost_errors()
+
+
+def _reported(arguments: list[str]) -> int:
+    """Run a command, and print the error that ends it."""
+    try:
         code = _run(arguments)
         sys.stdout.flush()
     except TenantcronError as error:
         print(f"error: {error}", file=sys.stderr)
         return _misuse(arguments)
     except BrokenPipeError:
-        # The reader (head, less) has closed the pipe, so there is nothing more to print.
-        drop_output()
-        return _READER_GONE
+        raise
     except KeyboardInterrupt:
         return _INTERRUPTED
     except Exception as error:  # noqa: BLE001 -- shown in full; Python's own exit code would mean "findings"

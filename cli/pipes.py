@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TextIO
 
 
 @contextmanager
@@ -21,4 +22,19 @@ def reader_may_leave() -> Iterator[None]:
 
 def drop_output() -> None:
     """Redirect further output to the null device."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _drop(sys.stdout)
+
+
+def drop_lost_errors() -> None:
+    """Redirect errors to the null device if their reader is gone.
+
+    Otherwise, Python fails to flush them when it exits, and replaces the exit code.
+    """
+    try:
+        sys.stderr.flush()
+    except BrokenPipeError:
+        _drop(sys.stderr)
+
+
+def _drop(stream: TextIO) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,6 +1,7 @@
 """All commands: help, wrong usage, exit codes, pipes and consoles."""
 
 import argparse
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -182,6 +183,35 @@ def test_a_reader_that_closes_the_pipe_of_a_list_causes_no_error(
 
     assert run.stderr == ""
     assert run.returncode in (0, 141)
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("validate nope.yaml", 141),
+        ("vlidate", 2),
+        ("plan nope.yaml --detailed-exitcode", 141),
+        ("task show acme/0193810a", 141),
+    ],
+)
+def test_a_closed_pipe_for_errors_does_not_look_like_findings(
+    tmp_path: Path, database_url: str, command: str, code: int
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        run = subprocess.run(
+            [sys.executable, "-m", "tenantcron", *command.split()],
+            cwd=tmp_path,
+            env={**os.environ, "TENANTCRON_DATABASE_URL": database_url},
+            stdout=writing,
+            stderr=writing,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+
+    assert run.returncode == code
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
