@@ -21,7 +21,7 @@ from tenantcron.service.responses.shapes import ClusterAuditRecordResponse
 _EXAMPLES = """\
 examples:
   tenantcron history --since yesterday --until today    what changed yesterday
-  tenantcron history acme                               changes of a tenant
+  tenantcron history acme                               also triggers and retries
   tenantcron history acme/nightly                       changes and pauses
   tenantcron history acme --since 1d --limit 100 --format json
 """
@@ -29,7 +29,7 @@ _COLUMNS = (
     Column("when"),
     Column("by", Fit.NAME),
     Column("source", Fit.OPTIONAL),
-    Column("change", Fit.PROSE, least=30),
+    Column("change"),
 )
 _INDENT = " " * 4
 _MOST = 1_000
@@ -39,7 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.description = (
         "Show the audit trail of all tenants, of one, or of a schedule, newest first: who changed "
-        "what, with the values before and after."
+        "what, with the values before and after. The trail of a schedule has its changes and "
+        "pauses; that of its tenant also has the triggers, retries and cancels of executions."
     )
     parser.epilog = _EXAMPLES
     add_tenant(parser, may_name_schedule=True)

@@ -14,6 +14,8 @@ from tenantcron.schedules.timetable import split_bounds
 from tenantcron.service.responses.shapes import ChangeResponse, DefinitionResponse
 
 _NOTHING = "nothing"
+# From the most specific to the most general one.
+_FORMS = ("daily", "weekly", "monthly", "every", "once")
 _COLUMNS = {"saga_name": "saga"}
 
 
@@ -50,6 +52,21 @@ def field_changes(
             sides: list[Mapping[str, object]] = [{**before}, {**after}]
             name = _COLUMNS.get(column, column)
             yield FieldChange(name, *(_shown(side.get(column)) for side in sides))
+
+
+def common_form(before: DefinitionResponse, after: DefinitionResponse) -> str:
+    """Return the form of a manifest that can express both timetables; `cron` if there is none."""
+    sides = [
+        (split_bounds(side["cron_expr"]).expression, side["timezone"]) for side in (before, after)
+    ]
+    return next(
+        (
+            form
+            for form in _FORMS
+            if all(in_form(expression, zone, form) is not None for expression, zone in sides)
+        ),
+        "cron",
+    )
 
 
 def changed_fields(change: ChangeResponse) -> Iterator[FieldChange]:

@@ -408,4 +408,9 @@ async def _definition(connection: AsyncConnection, definition_id: UUID) -> Reada
 
 def recorded_state(row: ExecutionRow) -> JsonObject:
     """Return what audit records show of an execution before a change."""
-    return {"state": row.state.value, "reason": row.reason, "attempt": row.attempt}
+    return {
+        "schedule": f"{row.tenant_id}/{row.schedule_name}",
+        "state": row.state.value,
+        "reason": row.reason,
+        "attempt": row.attempt,
+    }

@@ -113,7 +113,11 @@ class TaskOperator:
         await fire_tasks.fire_named(connection, found.id, at)
         fired = await execution_history.with_ids_between(connection, found.id, found.id, 1)
         await executions.cancel(connection, fired, reason=why, at=at)
-        before: JsonObject = {"state": found.state.value, "execute_at": in_utc(found.execute_at)}
+        before: JsonObject = {
+            "schedule": f"{found.tenant_id}/{fired[0].schedule_name}",
+            "state": found.state.value,
+            "execute_at": in_utc(found.execute_at),
+        }
         await self._record(
             connection, (EXECUTION, found), "cancel", before=before, after={"reason": why}
         )

@@ -32,7 +32,7 @@ def test_a_schedule_shows_its_changes_and_pauses_newest_first(shell: Shell) -> N
         "joe cli pause schedule acme/nightly",
         "partner is down",
         "maria cli update schedule acme/nightly",
-        "cron: 0 2 * * * → 0 3 * * *",
+        "daily.at: 02:00 → 03:00",
         "maria cli create schedule acme/nightly",
     ]
 
@@ -75,8 +75,71 @@ def test_changes_after_until_are_not_shown(shell: Shell, scope: tuple[str, ...])
 def test_80_columns_show_changes_in_full(shell: Shell) -> None:
     lines = shell("history", COLUMNS="80").out.splitlines()
 
-    assert "    cron: 0 2 * * * → 0 3 * * *" in lines
+    assert "    daily.at: 02:00 → 03:00" in lines
     assert [line for line in lines if len(line) > 80 or "…" in line] == []
+
+
+def test_80_columns_show_the_name_of_a_schedule_and_drop_the_source(shell: Shell) -> None:
+    text = manifest("acme", {"monthly_statements": NIGHTLY})
+    (shell.folder / "acme.yaml").write_text(text, encoding="utf-8")
+    apply = ("apply-manifest", ".", "--actor", "github:octocat", "--max-deletes", "5")
+    assert shell(*apply).code == 0
+
+    head, *lines = shell("history", "acme", COLUMNS="80").out.splitlines()
+
+    assert head.split() == ["when", "by", "change"]
+    named = [line for line in lines if "create schedule acme/monthly" in line]
+    assert named[0].endswith("create schedule acme/monthly_statements")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (
+            "monthly: {day: 1, at: '02:00'}",
+            "monthly: {day: 1, at: '03:00'}",
+            "monthly.at: 02:00 → 03:00",
+        ),
+        ("every: 15m", "every: 30m", "every: 15m → 30m"),
+        ("cron: '5 2 * * *'", "cron: '5 2-4 * * *'", "cron: 5 2 * * * → 5 2-4 * * *"),
+    ],
+)
+def test_a_changed_timetable_is_shown_in_the_words_of_a_manifest(
+    shell: Shell, before: str, after: str, words: str
+) -> None:
+    for timetable in (before, after):
+        text = manifest("acme", {"nightly": NIGHTLY, "weekly": timetable})
+        (shell.folder / "acme.yaml").write_text(text, encoding="utf-8")
+        assert shell("apply-manifest", ".").code == 0
+
+    assert shown(shell("history", "acme/weekly", "--limit", "1"))[1:] == [words]
+
+
+def test_changed_limits_are_named(shell: Shell) -> None:
+    limits = ("limits", "--max-concurrent", "3", "--max-concurrent-per-tenant", "2")
+    assert shell(*limits, "--actor", "joe").code == 0
+
+    assert shown(shell("history", "--limit", "1")) == [
+        "joe cli update limits of the cluster",
+        "max concurrent, set by an operator: nothing → 3",
+        "max concurrent per tenant, set by an operator: nothing → 2",
+    ]
+
+
+def test_operations_on_executions_name_the_schedule(shell: Shell) -> None:
+    assert shell("tenant", "resume", "acme").code == 0
+    triggered = shell("schedule", "trigger", "acme/weekly", "--format", "json")
+    execution = json.loads(triggered.out)["execution"]
+    for action in ("cancel", "retry"):
+        assert shell("execution", action, execution, "--actor", "joe").code == 0
+
+    assert shown(shell("history", "acme", "--limit", "2")) == [
+        f"joe cli retry execution {execution[:8]}",
+        "acme/weekly",
+        f"joe cli cancel execution {execution[:8]}",
+        "acme/weekly",
+        "cancelled by joe",
+    ]
 
 
 @pytest.mark.parametrize("arguments", [("acme",), ("--tenant", "acme")])

@@ -211,7 +211,7 @@ def test_show_has_the_last_changes_with_actor_and_reason(shell: Shell, tmp_path:
     columns = [line.split("UTC", 1)[1].split() for line in changes.splitlines()[1:-1]]
     pause, update, create = columns
     assert pause == ["pause:", "partner", "is", "down", "maria", "cli"]
-    assert " ".join(update) == "update: cron: 0 2 * * * → 30 3 * * * ada cli"
+    assert " ".join(update) == "update: daily.at: 02:00 → 03:30 ada cli"
     assert create[0] == "create"
     assert [
         (change["operation"], change["changed_by"]["id"]) for change in data["changes"][:2]

@@ -320,7 +320,12 @@ class TestRetry:
         (record,) = await records(scheduling, "execution")
         assert (record["operation"], record["before"]) == (
             "retry",
-            {"state": "DEAD", "reason": "ValueError: no", "attempt": 1},
+            {
+                "schedule": "acme/nightly",
+                "state": "DEAD",
+                "reason": "ValueError: no",
+                "attempt": 1,
+            },
         )
 
     async def test_a_retried_skipped_execution_waits_for_the_running_one(
