@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from fastapi import APIRouter, Request, Response
 
 from tenantcron.api.bulk_inputs import BulkCancel, BulkPause, BulkResume, BulkRetry
+from tenantcron.api.records import storable
 from tenantcron.api.replies import json_reply
 from tenantcron.api.routing import REPEATABLE, OperatorOf, StrictRoute, problems
 from tenantcron.api.writes import WriteResult, write
@@ -135,7 +136,15 @@ async def _change_executions(
     ],
 ) -> Response:
     tenant = _tenant(work, body.tenant)
-    filters = ExecutionFilter(tenant, body.schedule, states, body.since, body.until, saga=body.saga)
+    filters = ExecutionFilter(
+        tenant,
+        body.schedule,
+        states,
+        body.since,
+        body.until,
+        saga=body.saga,
+        error=storable(body.error),
+    )
     if body.dry_run:
         return json_reply({**await preview_executions(work.reading, filters)})
     page = await executions_page(work.reading, filters, body.after)

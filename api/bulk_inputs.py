@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from tenantcron.api.inputs import Body, Moment, Reason
+from tenantcron.api.inputs import LONGEST_REASON, Body, Moment, Reason
 from tenantcron.core.names import NAME_PATTERN, TENANT_PATTERN
 
 _Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
@@ -45,6 +45,18 @@ class _BulkExecutions(_Bulk):
     schedule: Annotated[_Name, Field(description="Filter by schedule name.")] | None = None
     since: Annotated[_Time, Field(description="Scheduled at or after this time.")] | None = None
     until: Annotated[_Time, Field(description="Scheduled before this time.")] | None = None
+    # Not one of `filters`: it has no index, so another filter must limit what is read.
+    error: (
+        Annotated[
+            str,
+            Field(
+                min_length=1,
+                max_length=LONGEST_REASON,
+                description="Filter by a part of the reason, in upper or lower case.",
+            ),
+        ]
+        | None
+    ) = None
 
 
 class BulkRetry(_BulkExecutions):

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from tenantcron.api.inputs import (
     DEFAULT_LIMIT,
+    LONGEST_REASON,
     NO_REASON,
     After,
     Limit,
@@ -14,6 +15,7 @@ from tenantcron.api.inputs import (
     OptionalReason,
 )
 from tenantcron.api.pages import invalid_position, moment, page, position_parts
+from tenantcron.api.records import storable
 from tenantcron.api.replies import conditional_reply
 from tenantcron.api.routing import READ, REPEATABLE, OperatorOf, Reader, StrictRoute, problems
 from tenantcron.api.writes import WriteResult, write
@@ -66,13 +68,23 @@ async def list_executions(
     saga: Annotated[
         str | None, Query(pattern=f"^{NAME_PATTERN}$", description="Filter by saga.")
     ] = None,
+    error: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            max_length=LONGEST_REASON,
+            description="Filter by a part of the reason, in upper or lower case.",
+        ),
+    ] = None,
     limit: Limit = DEFAULT_LIMIT,
     after: After = None,
 ) -> Response:
     """List the executions that the caller may see, newest first."""
     only = work.bound_to if tenant is None else visible_tenant(work, tenant)
     ids = None if prefix is None else id_range(prefix)
-    filters = ExecutionFilter(only, schedule, tuple(state or ()), since, until, ids, saga)
+    filters = ExecutionFilter(
+        only, schedule, tuple(state or ()), since, until, ids, saga, storable(error)
+    )
     position = _position(after)
     rows = await work.read_history(
         lambda connection: execution_history.page(

@@ -40,6 +40,7 @@ examples:
   tenantcron execution cancel 3f2a9c1e --reason "wrong month"
   tenantcron execution retry acme/nightly --since 1d --dry-run
   tenantcron execution retry --state DEAD --saga invoice --since 2h --dry-run
+  tenantcron execution retry --since 12h --error "timed out" --dry-run
   tenantcron execution cancel --tenant acme --reason "wrong month"   all pending ones
 """
 _MOST = 10_000
@@ -75,6 +76,7 @@ def _configure_list(parser: argparse.ArgumentParser) -> None:
     add_tenant(parser, may_name_schedule=True)
     parser.add_argument("--schedule", metavar="S", type=schedule_name, help="filter by schedule")
     parser.add_argument("--saga", metavar="S", type=schedule_name, help="filter by saga")
+    execution_bulk.add_error(parser)
     parser.add_argument(
         "--state",
         metavar="S",
@@ -112,7 +114,9 @@ def _prefix(text: str) -> str:
 
 async def _list(cluster: ClusterAccess, arguments: argparse.Namespace) -> CommandResult:
     since, until = [await resolved(cluster, at) for at in (arguments.since, arguments.until)]
-    query = ExecutionQuery(*scope(arguments), arguments.state, since, until, arguments.saga)
+    query = ExecutionQuery(
+        *scope(arguments), arguments.state, since, until, arguments.saga, arguments.error
+    )
     found = await cluster.executions.newest(query, arguments.limit)
 
     def show(console: Console) -> None:

@@ -20,10 +20,11 @@ from tenantcron.core.errors import UsageError
 from tenantcron.core.execution_ids import SHORTEST_PREFIX
 from tenantcron.core.names import tenant_id
 from tenantcron.core.schedule_refs import ScheduleRef, schedule_name
-from tenantcron.core.words import number_of
+from tenantcron.core.words import number_of, visible
 from tenantcron.service.responses.bulk_shapes import BulkExecutionsResponse
 from tenantcron.service.responses.shapes import STATES
 
+_LONGEST_ERROR: Final = 500
 _FILTERS: Final = ("tenant", "schedule", "saga", "state", "since", "until")
 _ALLOWED: Final = {
     "retry": ("DEAD", "CANCELLED", "SKIPPED", "MISSED"),
@@ -47,6 +48,7 @@ def add_filters(parser: argparse.ArgumentParser, action: str) -> None:
     filters.add_argument("--tenant", metavar="T", type=tenant_id, help="filter by tenant")
     filters.add_argument("--schedule", metavar="S", type=schedule_name, help="filter by schedule")
     filters.add_argument("--saga", metavar="S", type=schedule_name, help="filter by saga")
+    add_error(filters)
     filters.add_argument(
         "--state",
         metavar="S",
@@ -63,12 +65,27 @@ def add_filters(parser: argparse.ArgumentParser, action: str) -> None:
     filters.add_argument("--dry-run", action="store_true", help=words)
 
 
+def add_error(parser: argparse._ActionsContainer) -> None:
+    """Declare the filter by the reason."""
+    words = "filter by a part of the reason or error"
+    parser.add_argument("--error", metavar="TEXT", type=_error, help=words)
+
+
+def _error(text: str) -> str:
+    shown = visible(text)
+    if not 0 < len(shown) <= _LONGEST_ERROR:
+        raise argparse.ArgumentTypeError(f"give 1 to {_LONGEST_ERROR} characters of the reason")
+    return shown
+
+
 def is_bulk(arguments: argparse.Namespace, action: str) -> bool:
     """Whether a command names filters instead of an execution; raise UsageError if both or none."""
     _take_schedule(arguments)
     has_filters = any(getattr(arguments, name) for name in _FILTERS)
-    if arguments.target is not None and (has_filters or arguments.dry_run):
+    if arguments.target is not None and (has_filters or arguments.error or arguments.dry_run):
         raise UsageError("an ID names one execution: use it without filters and --dry-run")
+    if arguments.error and not has_filters:
+        raise UsageError("--error narrows other filters: add one, such as --since 12h")
     if arguments.target is None and not has_filters:
         raise UsageError(
             f"name an execution, or filter executions: `tenantcron execution {action} "
@@ -122,7 +139,13 @@ async def _query(cluster: ClusterAccess, arguments: argparse.Namespace) -> Execu
     # Resolved once, so that all batches of a run have the same filters.
     since, until = [await resolved(cluster, at) for at in (arguments.since, arguments.until)]
     return ExecutionQuery(
-        arguments.tenant, arguments.schedule, arguments.state, since, until, arguments.saga
+        arguments.tenant,
+        arguments.schedule,
+        arguments.state,
+        since,
+        until,
+        arguments.saga,
+        arguments.error,
     )
 
 

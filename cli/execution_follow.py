@@ -46,9 +46,10 @@ def follow(arguments: argparse.Namespace) -> int:
 
     async def work(cluster: ClusterAccess) -> int:
         since, until = [await resolved(cluster, at) for at in (arguments.since, arguments.until)]
-        # All states: a filter would hide the end of an execution that matched before.
-        query = ExecutionQuery(*scope(arguments), (), since, until)
-        changes = ExecutionChanges(cluster, query, frozenset(arguments.state))
+        # All states and reasons: a filter would hide the end of an execution that matched before.
+        query = ExecutionQuery(*scope(arguments), (), since, until, arguments.saga)
+        states, error = frozenset(arguments.state), arguments.error or ""
+        changes = ExecutionChanges(cluster, query, states, error.lower())
         printer.print(await changes.first(arguments.limit))
         while True:
             await asyncio.sleep(POLL)
@@ -67,6 +68,8 @@ class ExecutionChanges:
     cluster: ClusterAccess
     query: ExecutionQuery
     states: frozenset[str]
+    # A part of the reason, in lower case.
+    error: str = ""
     _seen: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     async def first(self, limit: int) -> list[ExecutionResponse]:
@@ -100,7 +103,8 @@ class ExecutionChanges:
         return [key for key, (state, _) in self._seen.items() if state not in ENDED]
 
     def _matches(self, execution: ExecutionResponse) -> bool:
-        return not self.states or execution["state"] in self.states
+        has_state = not self.states or execution["state"] in self.states
+        return has_state and self.error in (execution["reason"] or "").lower()
 
 
 def _state(execution: ExecutionResponse) -> tuple[str, int]:

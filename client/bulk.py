@@ -27,6 +27,8 @@ class ExecutionSelection:
     states: Sequence[str] = ()
     since: datetime | None = None
     until: datetime | None = None
+    # A part of the reason; used together with another filter.
+    error: str | None = None
 
     def body(self) -> JsonObject:
         """Return the filters as members of a body."""
@@ -37,6 +39,7 @@ class ExecutionSelection:
             saga=self.saga,
             since=self.since,
             until=self.until,
+            error=self.error,
         )
 
 

@@ -16,8 +16,9 @@ def list_all(
     until: datetime | None = None,
     id_prefix: str | None = None,
     saga: str | None = None,
+    error: str | None = None,
 ) -> ListCall[ExecutionResponse]:
-    """List executions, newest first."""
+    """List executions, newest first; `error` is a part of the reason."""
     query = query_of(
         tenant=tenant,
         schedule=schedule,
@@ -26,6 +27,7 @@ def list_all(
         until=until,
         id=id_prefix,
         saga=saga,
+        error=error,
     )
     return ListCall(path_of("executions"), "executions", ExecutionResponse, query)
 

@@ -83,6 +83,11 @@ _TEXTS: Final[dict[str, tuple[str, str]]] = {
 }
 
 
+def reason_forms() -> dict[str, tuple[str, str]]:
+    """Return the words of each code, without and with the detail, which replaces `{}`."""
+    return {str(code): forms for code, forms in _TEXTS.items()}
+
+
 def reason_text(code: str | None, detail: str | None) -> str | None:
     """Return the reason in words; None if there is none."""
     if code is None:

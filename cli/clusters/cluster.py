@@ -39,6 +39,8 @@ class ExecutionQuery:
     since: datetime | None
     until: datetime | None
     saga: str | None = None
+    # A part of the reason.
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from sqlalchemy import (
     Interval,
     Text,
     bindparam,
+    case,
     func,
     select,
     text,
@@ -26,7 +27,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonValue
-from tenantcron.schedules.execution_reasons import ReasonCode, reason_text
+from tenantcron.schedules.execution_reasons import ReasonCode, reason_forms, reason_text
 from tenantcron.store.connection.times import NOW
 from tenantcron.store.rows.executions import State, state_of, stored_states
 from tenantcron.store.schema.tables import execution, execution_attempt
@@ -127,6 +128,8 @@ class ExecutionFilter:
     # The first and the last id, to look up a prefix of an id.
     ids: tuple[UUID, UUID] | None = None
     saga: str | None = None
+    # A part of the reason in words. No index has it, so the other filters decide what is read.
+    error: str | None = None
 
 
 def conditions(filters: ExecutionFilter) -> list[ColumnElement[bool]]:
@@ -146,7 +149,20 @@ def conditions(filters: ExecutionFilter) -> list[ColumnElement[bool]]:
         found.append(_row.id.between(*filters.ids))
     if filters.saga is not None:
         found.append(_row.saga_name == filters.saga)
+    if filters.error is not None:
+        found.append(func.strpos(func.lower(_reason_in_words()), filters.error.lower()) > 0)
     return found
+
+
+def _reason_in_words() -> ColumnElement[str]:
+    """Return the reason as `reason_text` does, except for the cause of an automatic pause."""
+    forms = reason_forms()
+    without = case({code: form[0] for code, form in forms.items()}, value=_row.reason_code)
+    within = case(
+        {code: form[1] for code, form in forms.items()}, value=_row.reason_code, else_="{}"
+    )
+    detail = func.nullif(_row.reason, "")
+    return func.coalesce(func.replace(within, "{}", detail), without, "")
 
 
 async def newest(

@@ -41,6 +41,7 @@ def states(url: str) -> dict[str, Counter[str]]:
     [
         (RETRY, {}, "`tenant`, `schedule`, `saga`, `states`, `since`, `until`"),
         (RETRY, {"dry_run": True}, "`tenant`"),
+        (RETRY, {"error": "timed out"}, "`since`"),
         (CANCEL, {"reason": "wrong month"}, "`states`"),
         (PAUSE, {"reason": "migration"}, "`tenant`, `saga`"),
         (RESUME, {}, "`paused_reason`"),
@@ -65,6 +66,7 @@ async def test_a_request_without_a_filter_is_an_error(
         (RETRY, {"states": []}),
         (CANCEL, {"states": ["DEAD"]}),
         (RETRY, {"tenant": "acme", "after": "nowhere"}),
+        (RETRY, {"tenant": "acme", "error": ""}),
         (RETRY, {"tenant": "acme", "after": "2026-01-01/00000000-0000-4000-8000-000000000001"}),
         (PAUSE, {"tenant": "acme", "reason": "x", "after": "nowhere"}),
         (PAUSE, {"tenant": "acme", "reason": "x", "until": "2020-01-01T00:00:00Z"}),

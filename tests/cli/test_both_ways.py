@@ -73,6 +73,8 @@ def same_id(both: BothWays, execution: str, other: str) -> str:
         ("execution", "show", "00000000"),
         ("execution", "retry", "00000000-0000-4000-8000-000000000001"),
         ("execution", "list", "--saga", "nightly"),
+        ("execution", "list", "acme", "--error", "nothing like it"),
+        ("execution", "retry", "--tenant", "acme", "--error", "\x00", "--dry-run"),
         ("execution", "retry", "--saga", "nightly", "--dry-run"),
         ("execution", "retry", "--tenant", "globex"),
         ("execution", "retry"),

@@ -48,6 +48,71 @@ def test_a_dry_run_shows_counts_and_the_first_rows(shell: Shell, database_url: s
     assert states(database_url) == {"DEAD": 14, "CANCELLED": 1}
 
 
+@pytest.fixture
+def failed(shell: Shell, database_url: str) -> Shell:
+    """Dead executions with different errors, and one that was skipped."""
+    add_executions(database_url, 6)
+    for number, error in enumerate(
+        ("ConnectError: 50% down", "connecterror: no route", "timed out")
+    ):
+        run(
+            database_url,
+            "UPDATE tenantcron.execution SET reason = %s, reason_code = 'failed'"
+            " WHERE id = (SELECT id FROM tenantcron.execution WHERE state = 'DEAD'"
+            " ORDER BY id OFFSET %s LIMIT 1)",
+            error,
+            number,
+        )
+    run(
+        database_url,
+        "UPDATE tenantcron.execution SET state = 'SKIPPED', reason = '5', reason_code = 'limit'"
+        " WHERE id = (SELECT max(id::text)::uuid FROM tenantcron.execution WHERE state = 'DEAD')",
+    )
+    return shell
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("ConnectError", 2), ("50% down", 1), ("timed out", 1), ("LIMIT REACHED (5)", 1), ("_", 0)],
+)
+def test_a_list_is_filtered_by_a_part_of_the_reason(failed: Shell, text: str, number: int) -> None:
+    called = failed("execution", "list", "--error", text, "--since", "1d", "--format", "json")
+
+    found = json.loads(called.out)["executions"]
+    assert len(found) == number
+    assert all(text.lower() in execution["reason"].lower() for execution in found)
+
+
+def test_executions_with_an_error_are_retried(failed: Shell, database_url: str) -> None:
+    call = ("execution", "retry", "acme/nightly", "--since", "1d", "--error", "connecterror")
+
+    preview = failed(*call, "--dry-run")
+    done = failed(*call)
+
+    assert preview.out.splitlines()[0] == "would retry 2 executions"
+    assert done.out.splitlines()[-1] == "queued for retry: 2 executions"
+    assert states(database_url) == {"PENDING": 2, "DEAD": 3, "SKIPPED": 1, "CANCELLED": 1}
+
+
+def test_executions_with_an_error_are_cancelled(failed: Shell, database_url: str) -> None:
+    assert failed("execution", "retry", "--since", "1d", "--error", "timed out").code == 0
+    run(database_url, "UPDATE tenantcron.execution SET reason = 'no' WHERE state = 'PENDING'")
+
+    called = failed("execution", "cancel", "--tenant", "acme", "--error", "yes")
+    again = failed("execution", "cancel", "--tenant", "acme", "--error", "no")
+
+    assert "cancelled 0 executions" in called.out
+    assert "cancelled 1 execution" in again.out
+
+
+@pytest.mark.parametrize("arguments", [("--error", "x"), ("3f2a9c1e", "--error", "x")])
+def test_an_error_is_used_with_other_filters(shell: Shell, arguments: tuple[str, ...]) -> None:
+    called = shell("execution", "retry", *arguments)
+
+    assert called.code == 2
+    assert ("add one, such as --since 12h" in called.err) is (len(arguments) == 2)
+
+
 def test_matching_executions_are_retried_and_refused_ones_exit_with_1(
     shell: Shell, database_url: str
 ) -> None:

@@ -87,4 +87,5 @@ def _filters(query: ExecutionQuery, default: tuple[State, ...]) -> ExecutionFilt
         query.since,
         query.until,
         saga=query.saga,
+        error=query.error,
     )

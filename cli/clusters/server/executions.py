@@ -34,6 +34,7 @@ class ServerExecutions:
             since=query.since,
             until=query.until,
             saga=query.saga,
+            error=query.error,
         )
         found = await self.caller.first(call, limit)
         if not found and query.tenant is not None:
@@ -105,4 +106,5 @@ def _selection(query: ExecutionQuery) -> bulk.ExecutionSelection:
         states=query.states,
         since=query.since,
         until=query.until,
+        error=query.error,
     )
