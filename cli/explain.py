@@ -3,6 +3,7 @@
 import argparse
 import json
 
+from tenantcron.cli.formats.wrapping import wrapped
 from tenantcron.core.errors import UsageError
 from tenantcron.core.suggest import close_match
 from tenantcron.manifests.language.rules import RULES, Rule
@@ -16,8 +17,10 @@ examples:
   tenantcron explain                         list all codes
 """
 
+_MARGIN = " " * len("Why   ")
 # Errors of manifests, refusals of an apply, problems of the API.
 _ALL = RULES | REFUSALS | {code: kind.rule for code, kind in PROBLEMS.items()}
+_LONGEST_NAME = max(len(rule.name) for rule in _ALL.values())
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(_as_text(rules[0]))
     else:
         for rule in rules:
-            print(f"{rule.code}  {rule.name:<24}  {rule.what}")
+            name = f"{rule.code}  {rule.name:<{_LONGEST_NAME}}  "
+            print("\n".join(wrapped(rule.what, first=name, rest=" " * 8)))
     return 0
 
 
@@ -55,10 +59,15 @@ def _find(word: str) -> Rule:
 
 
 def _as_text(rule: Rule) -> str:
-    return (
-        f"{rule.code} {rule.name} ({rule.severity})\n\n"
-        f"{rule.what}\n\nWhy   {rule.why}\nFix   {rule.fix}"
-    )
+    lines = [
+        f"{rule.code} {rule.name} ({rule.severity})",
+        "",
+        *wrapped(rule.what),
+        "",
+        *wrapped(rule.why, first="Why   ", rest=_MARGIN),
+        *wrapped(rule.fix, first="Fix   ", rest=_MARGIN),
+    ]
+    return "\n".join(lines)
 
 
 def _as_json(rule: Rule) -> dict[str, str]:

@@ -8,10 +8,11 @@ from rich.console import Console
 from rich.text import Text
 
 from tenantcron.cli.columns import Column, Fit
+from tenantcron.cli.formats.wrapping import wrapped
 from tenantcron.cli.moments import utc
 from tenantcron.cli.tables import print_table
 from tenantcron.core.durations import format_duration
-from tenantcron.core.execution_ids import short_ids
+from tenantcron.core.execution_ids import short_id, short_ids
 from tenantcron.core.words import number_of, visible
 from tenantcron.service.responses.shapes import (
     AttemptResponse,
@@ -81,15 +82,21 @@ def show_details(execution: ExecutionDetailsResponse, console: Console) -> None:
     title = Text(f"execution {execution['id']}  ", "bold")
     console.print(title.append(state, STATE_STYLES.get(state, "bold")))
     for line in _description(execution):
-        console.print(Text(visible(f"  {line}")), soft_wrap=True)
+        print_sentence(line, console)
     print_attempts(execution["attempts"], console)
-    console.print(Text(visible(f"  {_end(execution)}")), soft_wrap=True)
+    print_sentence(_end(execution), console)
+
+
+def print_sentence(text: str, console: Console) -> None:
+    """Print a sentence about an execution, wrapped on a terminal."""
+    for line in wrapped(text, first="  ", rest="    "):
+        console.print(Text(line), soft_wrap=True)
 
 
 def print_attempts(attempts: Iterable[AttemptResponse], console: Console) -> None:
     """Print attempts with their errors and outputs."""
     for attempt in attempts:
-        console.print(Text(f"  {_attempt(attempt)}"), soft_wrap=True)
+        print_sentence(_attempt(attempt), console)
         error = (attempt["error"] or "").splitlines()
         for line in (*error, *_answer(attempt), *_output(attempt)):
             console.print(Text(visible(f"      {line}".rstrip()), "dim"), soft_wrap=True)
@@ -169,7 +176,7 @@ def _end(execution: ExecutionResponse) -> str:
             return (
                 f"attempt {execution['attempt']} of {execution['attempts_allowed']} running since "
                 f"{since} on {execution['worker']}: `tenantcron execution cancel "
-                f"{execution['id']}` stops it"
+                f"{short_id(execution['id'])}` stops it"
             )
         case "RETRYING" if execution["suspect"]:
             return f"{ended}; it waits for its turn: `tenantcron why {ref}` shows for what"
@@ -178,7 +185,9 @@ def _end(execution: ExecutionResponse) -> str:
         case "SUCCEEDED":
             return ended
         case _:
-            return f"{ended}; `tenantcron execution retry {execution['id']}` runs it again"
+            return (
+                f"{ended}; `tenantcron execution retry {short_id(execution['id'])}` runs it again"
+            )
 
 
 def _took(started: str | None, finished: str | None) -> str:

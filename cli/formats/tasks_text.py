@@ -7,7 +7,11 @@ from rich.console import Console
 from rich.text import Text
 
 from tenantcron.cli.columns import Column, Fit
-from tenantcron.cli.formats.executions_text import STATE_STYLES, print_attempts
+from tenantcron.cli.formats.executions_text import (
+    STATE_STYLES,
+    print_attempts,
+    print_sentence,
+)
 from tenantcron.cli.moments import utc
 from tenantcron.cli.tables import print_table
 from tenantcron.core.execution_ids import short_ids
@@ -50,9 +54,11 @@ def show_task(task: TaskDetailsResponse, console: Console) -> None:
     title = Text(f"task {task['id']}  ", "bold")
     console.print(title.append(state, STATE_STYLES.get(state, "bold")))
     for line in _description(task):
-        console.print(Text(visible(f"  {line}")), soft_wrap=True)
+        print_sentence(line, console)
+    payload = shortened(json.dumps(task["payload"], ensure_ascii=False), _LONGEST_PAYLOAD)
+    console.print(Text(visible(f"  payload {payload}")), soft_wrap=True)
     print_attempts(task["attempts"], console)
-    console.print(Text(visible(f"  {_next_step(task)}")), soft_wrap=True)
+    print_sentence(_next_step(task), console)
 
 
 def _description(task: TaskDetailsResponse) -> Iterator[str]:
@@ -67,7 +73,6 @@ def _description(task: TaskDetailsResponse) -> Iterator[str]:
     if task["target"] is not None:
         yield f"target {', '.join(task['target'])}"
     yield f"timeout {task['timeout']}, at most {number_of(task['max_attempts'], 'attempt')}"
-    yield f"payload {shortened(json.dumps(task['payload'], ensure_ascii=False), _LONGEST_PAYLOAD)}"
 
 
 def _next_step(task: TaskResponse) -> str:

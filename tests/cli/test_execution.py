@@ -162,6 +162,17 @@ def test_the_text_is_a_table_with_ids_that_can_be_used(shell: Shell, database_ur
     assert "\x1b" not in lines[1]
 
 
+def test_show_fits_60_columns_except_for_errors(shell: Shell, database_url: str) -> None:
+    execution = trigger(shell)
+    fail(database_url, execution, "ValueError: no\n  in  line 3  " + "x" * 60)
+
+    lines = shell("execution", "show", execution, COLUMNS="60").out.splitlines()
+
+    assert [line for line in lines if len(line) > 60 and "xxx" not in line] == []
+    assert f"`tenantcron execution retry {execution[:8]}`" in "\n".join(lines)
+    assert "        in  line 3  " + "x" * 60 in lines
+
+
 def test_show_has_the_attempts_and_their_errors(shell: Shell, database_url: str) -> None:
     execution = trigger(shell)
     fail(database_url, execution, "ValueError: no\n  in line 3")
@@ -173,7 +184,7 @@ def test_show_has_the_attempts_and_their_errors(shell: Shell, database_url: str)
     assert "acme/nightly, saga nightly" in text
     assert "runs as maria (human, manual)" in text
     assert "      ValueError: no\n        in line 3\n" in text
-    assert f"tenantcron execution retry {execution}" in text
+    assert f"`tenantcron execution retry {execution[:8]}` runs it again" in text
     assert (attempt["attempt"], attempt["outcome"], attempt["worker"]) == (1, "FAILED", "one")
     assert attempt["error"] == "ValueError: no\n  in line 3"
 

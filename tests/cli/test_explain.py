@@ -16,7 +16,27 @@ from tenantcron.manifests.language.rules import RULES, Rule
 from tenantcron.reconciler.refusals import REFUSALS
 from tenantcron.service.responses.problem_types import PROBLEMS
 
+
+@pytest.fixture(autouse=True)
+def pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Output goes to a pipe without a width."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 EVERY = RULES | REFUSALS | {code: kind.rule for code, kind in PROBLEMS.items()}
+
+
+@pytest.mark.parametrize("code", [[], ["TC302"]])
+def test_explanations_fit_the_terminal(
+    code: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+
+    assert main(["explain", *code]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert any(line.startswith("      ") for line in lines)
 
 
 @pytest.mark.parametrize("rule", EVERY.values(), ids=EVERY.keys())
