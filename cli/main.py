@@ -71,6 +71,18 @@ _MISUSE, _MISUSE_IF_DETAILED, _INTERRUPTED, _READER_GONE = 2, 3, 130, 141
 # A disk, a quota or the size of a file is exhausted; mostly that of redirected output.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _DETAILED = "--detailed-exitcode"
+_REMOVAL = ("delete", "remove", "revoke", "deprovision")
+_ADDITION = ("create", "add", "set", "submit")
+_SYNONYMS = {
+    **dict.fromkeys(("remove", "delete", "rm", "revoke"), _REMOVAL),
+    **dict.fromkeys(("create", "add", "new"), _ADDITION),
+    **dict.fromkeys(("get", "describe", "inspect"), ("show",)),
+    "ls": ("list",),
+    "run": ("trigger", "submit"),
+    "start": ("trigger", "resume"),
+    "stop": ("pause", "cancel"),
+    "unpause": ("resume",),
+}
 # What the completion scripts call; not a command for people.
 _COMPLETE = "__complete"
 
@@ -240,8 +252,12 @@ class _Parser(argparse.ArgumentParser):
     ) -> tuple[argparse.Namespace, list[str]]:
         """Reject unknown options where the options of the command are known."""
         if self._subparsers is None:
+            given = list(takewhile(lambda text: text != "--", args or ()))
+            if "-h" in given or "--help" in given:
+                # Before the other arguments, which may be wrong or missing.
+                self.print_help()
+                self.exit()
             # First: a misspelt option also looks like a missing one.
-            given = takewhile(lambda text: text != "--", args or ())
             self._reject(text for text in given if text.startswith("--"))
         parsed, unknown = super().parse_known_args(args, namespace)
         self._reject(text for text in unknown if text.startswith("-"))
@@ -270,7 +286,7 @@ class _Parser(argparse.ArgumentParser):
         choices = [str(choice) for choice in action.choices]
         if action.metavar == "COMMAND":
             raise argparse.ArgumentError(action, f"{value!r} is not known{_command(str(value))}")
-        meant = _meant(str(value), choices)
+        meant = _synonym(str(value), choices) or _meant(str(value), choices)
         # A few states or formats are worth showing, even if one of them is meant.
         if action.option_strings or not meant:
             meant = f": use one of {', '.join(choices)}" + meant.replace(": ", "; ", 1)
@@ -285,6 +301,12 @@ def _command(text: str) -> str:
     if holders:
         return f": did you mean {', '.join(f'{name} {text}' for name in holders)}?"
     return _meant(text, [*COMMANDS, *ALIASES]) or ": `tenantcron --help` lists the commands"
+
+
+def _synonym(text: str, choices: Sequence[str]) -> str:
+    """Suggest the action of this command for its name in other commands and programs."""
+    found = next((name for name in _SYNONYMS.get(text, ()) if name in choices), None)
+    return f": did you mean {found}?" if found else ""
 
 
 def _meant(text: str, candidates: Iterable[str]) -> str:

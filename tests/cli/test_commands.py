@@ -186,6 +186,31 @@ def test_a_reader_that_closes_the_pipe_of_a_list_causes_no_error(
 
 
 @pytest.mark.parametrize(
+    ("command", "meant"),
+    [("context remove x", "delete"), ("webhook delete x", "remove"), ("task new acme x", "submit")],
+)
+def test_an_action_of_another_name_is_suggested(
+    command: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exited:
+        main(command.split())
+
+    assert exited.value.code == 2
+    assert f"did you mean {meant}?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["execution retry acme --help", "task show -h", "plan --x -h"])
+def test_help_is_shown_whatever_the_other_arguments_are(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exited:
+        main(command.split())
+
+    assert exited.value.code == 0
+    assert capsys.readouterr().out.startswith("usage: tenantcron ")
+
+
+@pytest.mark.parametrize(
     ("command", "code"),
     [
         ("validate nope.yaml", 141),
