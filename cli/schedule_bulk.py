@@ -1,7 +1,9 @@
 """`tenantcron schedule pause` and `resume` with --all: many schedules at once."""
 
 import argparse
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from shlex import quote
 from typing import Final
 
 from rich.console import Console
@@ -13,7 +15,7 @@ from tenantcron.cli.responding import CommandResult, resolved
 from tenantcron.core.errors import UsageError
 from tenantcron.core.names import tenant_id
 from tenantcron.core.schedule_refs import schedule_name
-from tenantcron.core.words import number_of
+from tenantcron.core.words import in_utc, number_of
 from tenantcron.service.responses.bulk_shapes import BulkSchedulesResponse
 
 _DONE: Final = {"pause": "paused", "resume": "resumed"}
@@ -54,7 +56,10 @@ async def pause_many(cluster: ClusterAccess, arguments: argparse.Namespace) -> C
     until = await resolved(cluster, arguments.until)
     pause = NewPause(arguments.reason, until, arguments.cancel_pending)
     return await _change(
-        arguments, "pause", lambda batch: cluster.schedules.pause_batch(query, pause, batch)
+        arguments,
+        "pause",
+        lambda batch: cluster.schedules.pause_batch(query, pause, batch),
+        _pause_lines(arguments, until),
     )
 
 
@@ -67,14 +72,27 @@ async def resume_many(cluster: ClusterAccess, arguments: argparse.Namespace) -> 
     )
 
 
+def _pause_lines(arguments: argparse.Namespace, until: datetime | None) -> list[str]:
+    """Return until when a bulk pause lasts, and the command that ends it."""
+    options = {"--tenant": arguments.tenant, "--saga": arguments.saga}
+    filters = [f"{name} {value}" for name, value in options.items() if value]
+    resume = " ".join(
+        ["tenantcron schedule resume --all", *filters, "--paused-reason", quote(arguments.reason)]
+    )
+    if until is None:
+        return ["they are paused until they are resumed:", f"  {resume}"]
+    return [f"they are paused until {in_utc(until)}, or until they are resumed:", f"  {resume}"]
+
+
 async def _change(
     arguments: argparse.Namespace,
     action: str,
     send: Callable[[BatchRequest], Awaitable[BulkSchedulesResponse]],
+    more: Sequence[str] = (),
 ) -> CommandResult:
     if arguments.dry_run:
         return _previewed(await send(BatchRequest(dry_run=True)), action)
-    return _summarised(await run_batches(send, _DONE[action]), action)
+    return _summarised(await run_batches(send, _DONE[action]), action, more)
 
 
 def _previewed(response: BulkSchedulesResponse, action: str) -> CommandResult:
@@ -87,7 +105,9 @@ def _previewed(response: BulkSchedulesResponse, action: str) -> CommandResult:
     return CommandResult({"dry_run": True, "preview": preview}, show)
 
 
-def _summarised(run: BatchRun[BulkSchedulesResponse], action: str) -> CommandResult:
+def _summarised(
+    run: BatchRun[BulkSchedulesResponse], action: str, more: Sequence[str]
+) -> CommandResult:
     ended = sum(batch["ended"] for batch in run.batches)
     passed_over = sum(batch["passed_over"] for batch in run.batches)
     data = {
@@ -105,6 +125,8 @@ def _summarised(run: BatchRun[BulkSchedulesResponse], action: str) -> CommandRes
         lines.append(f"{number_of(ended, 'pending execution')} cancelled")
     if passed_over:
         lines.append(f"{number_of(passed_over, 'occurrence')} skipped during the pauses")
+    if run.changed:
+        lines += more
 
     def show(console: Console) -> None:
         show_lines(lines, console)

@@ -48,6 +48,21 @@ def test_a_dry_run_shows_counts_and_the_first_rows(shell: Shell, database_url: s
     assert states(database_url) == {"DEAD": 14, "CANCELLED": 1}
 
 
+def test_a_bulk_pause_shows_its_end_and_the_command_that_lifts_it(shell: Shell) -> None:
+    pause = ("schedule", "pause", "--all", "--tenant", "acme", "--saga", "nightly")
+    called = shell(*pause, "--reason", "data move", "--until", "2999-01-01T00:00:00Z")
+    forever = shell("schedule", "pause", "--all", "--tenant", "beta", "--reason", "x")
+
+    first, until, resume = called.out.splitlines()
+    assert first == "paused 1 schedule"
+    assert until == "they are paused until 2999-01-01 00:00:00 UTC, or until they are resumed:"
+    assert resume == (
+        "  tenantcron schedule resume --all --tenant acme --saga nightly"
+        " --paused-reason 'data move'"
+    )
+    assert forever.out.splitlines()[1] == "they are paused until they are resumed:"
+
+
 @pytest.fixture
 def failed(shell: Shell, database_url: str) -> Shell:
     """Dead executions with different errors, and one that was skipped."""
