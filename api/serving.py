@@ -43,6 +43,7 @@ from tenantcron.targets.capabilities import Capabilities
 
 log = structlog.get_logger()
 
+_EARLY_START: Final = "Started server process"
 _SWEEP_EVERY: Final = 3600.0
 # Seconds after `drain` at which the process is ended.
 _LONGEST_STOP: Final = 9.5
@@ -171,8 +172,11 @@ def _explained(error: OSError) -> str:
 
 
 def _is_message(record: logging.LogRecord) -> bool:
-    """Whether uvicorn logs a message; it also logs the bare exception that `startup` explains."""
-    return not isinstance(record.msg, OSError)
+    """Whether uvicorn logs a message that `startup` does not replace.
+
+    It also logs the bare exception that `startup` explains, and a start before it listens.
+    """
+    return not isinstance(record.msg, OSError) and not record.msg.startswith(_EARLY_START)
 
 
 class _ApiServer(uvicorn.Server):

@@ -72,6 +72,7 @@ def test_a_used_port_is_reported_at_once_without_a_start_event(
     assert f"error: cannot listen on 127.0.0.1:{port}: {advice}\n" in called.err
     assert "Errno" not in called.err
     assert "api_started" not in called.err
+    assert "Started server process" not in called.err
 
 
 def test_an_unread_log_does_not_block_the_server(database_url: str, tmp_path: Path) -> None:
