@@ -92,7 +92,8 @@ async def _show(cluster: ClusterAccess, arguments: argparse.Namespace) -> int:
     else:
         chosen = [arguments.target]
     if not chosen:
-        raise DeclinedError("no execution has started: `tenantcron why` explains why")
+        why = f"`tenantcron why {arguments.target}` explains why"
+        raise DeclinedError(f"no execution has started: {why}")
     log = AttemptLog(arguments)
     for key in reversed(chosen):
         log.print(await cluster.executions.show(key))

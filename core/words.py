@@ -27,6 +27,11 @@ def number_of(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def allowed(most: int) -> str:
+    """Return what a limit allows: `1 is allowed`, `20 are allowed`."""
+    return f"{most} {'is' if most == 1 else 'are'} allowed"
+
+
 def listed(names: Sequence[str], most: int) -> str:
     """Return the first names as code, and how many more there are."""
     shown = ", ".join(f"`{name}`" for name in names[:most])

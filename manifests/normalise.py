@@ -5,7 +5,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from tenantcron.core.names import Owner, SagaName, ScheduleName, TenantId
-from tenantcron.core.words import number_of
+from tenantcron.core.words import allowed, number_of
 from tenantcron.manifests.diagnostics import Fault, Pointer
 from tenantcron.manifests.language.size import check_size
 from tenantcron.manifests.language.target_views import read_target
@@ -45,7 +45,8 @@ class _Cap(NamedTuple):
     def exceeded(self, places: list[Pointer]) -> Fault:
         """Return the fault of so many schedules, at the first one that is too many."""
         excess = number_of(len(places) - self.number, "schedule")
-        message = f"the tenant has {number_of(len(places), 'schedule')}, {self.number} are allowed"
+        has = number_of(len(places), "schedule")
+        message = f"the tenant has {has}, {allowed(self.number)}"
         hint = (
             f"remove {excess}, or have the platform team write `max_schedules = {len(places)}` in "
             f"[policy.tenants.{self.tenant or '<tenant>'}]; a limit from `tenant set "
@@ -210,7 +211,7 @@ def _too_many_of_owner(
             places.setdefault(named, []).append(at)
     for owner, owned in places.items():
         if len(owned) > most:
-            message = f"`{owner}` owns {number_of(len(owned), 'schedule')}, {most} are allowed"
+            message = f"`{owner}` owns {number_of(len(owned), 'schedule')}, {allowed(most)}"
             hint = (
                 f"remove {number_of(len(owned) - most, 'schedule')}, or have the platform team "
                 f"write `schedules_per_owner = {len(owned)}` in "

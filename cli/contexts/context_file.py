@@ -37,7 +37,8 @@ class ContextFile:
                 f"there is no context {name!a}: `tenantcron context set {name} --server URL`"
             )
         meant = close_match(name, self.contexts)
-        hint = f"did you mean {meant}?" if meant else f"there are {', '.join(self.contexts)}"
+        known = f"the known names are {', '.join(self.contexts)}"
+        hint = f"did you mean {meant}?" if meant else known
         raise NotFoundError(f"there is no context {name!a}: {hint}")
 
     def save(self) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC
 from tenantcron.cli.formats.change_words import changed_fields
 from tenantcron.cli.formats.outcomes_text import first_execution, why_none
 from tenantcron.cli.formats.policies_text import policy_lines
-from tenantcron.core.words import visible
+from tenantcron.core.words import number_of, visible
 from tenantcron.service.responses.shapes import (
     ChangeResponse,
     PolicyResponse,
@@ -39,11 +39,19 @@ class SummaryPage:
 
     def text(self, summary: Summary, policies: Sequence[PolicyResponse]) -> str:
         """Return the page, with the totals and the policies first."""
-        totals = " · ".join(f"{count} {key}" for key, count in summary.items())
+        totals = " · ".join(_total(key, count) for key, count in summary.items())
         checked = [line for policy in policy_lines(policies) for line in (_plain(policy), "")]
         head = "\n".join([f"### {self._title}", "", totals, "", *checked]) + "\n"
-        more = f"… and {self._omitted} more tenants\n" if self._omitted else ""
+        more = f"… and {number_of(self._omitted, 'more tenant')}\n" if self._omitted else ""
         return head + "".join(self._parts) + more
+
+
+def _total(key: str, count: object) -> str:
+    return (
+        number_of(count, "tenant")
+        if key == "tenants" and isinstance(count, int)
+        else f"{count} {key}"
+    )
 
 
 def _tenant(tenant: TenantResultResponse) -> Iterator[str]:

@@ -152,6 +152,7 @@ def test_the_summary_page_of_a_pipeline_is_appended_to_and_escaped(
 
     text = page.read_text(encoding="utf-8")
     assert text.startswith("# before\n### tenantcron apply-manifest\n")
+    assert "\n1 tenant · " in text
     assert "#### acme: applied" in text
     assert "- `+` create s000" in text
     assert "| s001 | " in text

@@ -133,3 +133,12 @@ def test_a_command_that_removes_something_names_the_current_context(config: Path
 def test_an_unknown_context_is_wrong_usage(config: Path) -> None:
     called = call(config, "health", "--context", "prod")
     assert (called.code, "there is no context" in called.err) == (2, True)
+
+
+def test_an_unknown_context_is_answered_with_the_known_names(config: Path) -> None:
+    set_context(config, "prod", "--server", SERVER)
+    called = call(config, "context", "use", "zzz")
+    assert (called.code, called.err) == (
+        1,
+        "error: there is no context 'zzz': the known names are prod\n",
+    )

@@ -213,6 +213,14 @@ def test_logs_show_the_last_execution_of_a_schedule(shell: Shell) -> None:
     assert ", attempt 1 SUCCEEDED at " in called.err
 
 
+def test_logs_of_a_schedule_that_never_ran_name_the_command_that_explains_it(shell: Shell) -> None:
+    called = shell("logs", "acme/unused")
+
+    assert called.err == (
+        "error: no execution has started: `tenantcron why acme/unused` explains why\n"
+    )
+
+
 def test_logs_show_all_attempts_or_one(shell: Shell) -> None:
     found = json.loads(shell("execution", "list", "acme/bad", "--format", "json").out)
     prefix = found["executions"][0]["id"][:8]

@@ -186,6 +186,12 @@ def many(count: int) -> JsonValue:
     return sagas(*(f"scheduled:s{index}:0 2 * * *" for index in range(count)))
 
 
+def test_a_cap_of_one_is_singular() -> None:
+    policy = policy_with(cap=1)
+    (problem,) = check_data(many(2), policy=policy).problems
+    assert problem.message == "the tenant has 2 schedules, 1 is allowed"
+
+
 def test_the_cap_may_be_reached_but_not_exceeded() -> None:
     assert codes(check_data(many(20))) == []
     (problem,) = check_data(many(21)).problems
