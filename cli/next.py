@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -71,7 +71,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--tenant", metavar="ID", help="set the tenant of a manifest that does not name one"
     )
     parser.add_argument(
-        "--format", choices=["text", "json"], default="text", help="set the output format (text)"
+        "--format",
+        choices=["text", "json", "yaml"],
+        default="text",
+        help="set the output format (text)",
     )
     parser.set_defaults(run=run)
 
@@ -107,7 +110,7 @@ def _show_expression(expression: str, place: ZoneInfo, window: _Window, output: 
         return _refuse(expression, "TC202", never, output)
     fires = window.fires(timetable, place)
     gap = shortest_gap(timetable)
-    if output == "json":
+    if output != "text":
         answer = {
             "expression": expression,
             "timezone": place.key,
@@ -115,7 +118,7 @@ def _show_expression(expression: str, place: ZoneInfo, window: _Window, output: 
             "never_fires": False,
             "fires": [fire.isoformat() for fire in fires],
         }
-        print(json.dumps(answer, indent=2))
+        _print_document(answer, output)
         return 0
     paint = Palette(sys.stdout)
     # In local time: at a clock change the real interval can be shorter or longer by the shift.
@@ -127,14 +130,23 @@ def _show_expression(expression: str, place: ZoneInfo, window: _Window, output: 
 
 
 def _refuse(expression: str, code: str, error: CronError, output: str) -> int:
-    if output == "json":
+    if output != "text":
         details = {"code": code, "message": error.message, "hint": error.hint}
         never = {"never_fires": True} if code == "TC202" else {}
-        print(json.dumps({"expression": expression, **never, "error": details}, indent=2))
+        _print_document({"expression": expression, **never, "error": details}, output)
     else:
         hint = f"\n  help: {error.hint}" if error.hint else ""
         print(f"error[{code}] {visible(error.message)}{hint}", file=sys.stderr)
     return _FOUND
+
+
+def _print_document(answer: Mapping[str, object], output: str) -> None:
+    if output == "json":
+        print(json.dumps(answer, indent=2))
+        return
+    from tenantcron.cli.formats.yaml_text import as_yaml  # noqa: PLC0415 -- few need ruamel.yaml
+
+    print(as_yaml(answer), end="")
 
 
 def _lines(fires: Sequence[datetime], after: datetime) -> Iterator[str]:
@@ -151,13 +163,15 @@ def _show_manifests(arguments: argparse.Namespace, window: _Window) -> int:
     try:
         tenants = list(_desired(arguments))
     except _BrokenManifestError as error:
-        if arguments.format == "json":
-            print(json.dumps({"error": {"code": "TC605", "message": str(error)}}, indent=2))
+        if arguments.format != "text":
+            refused = {"error": {"code": "TC605", "message": str(error)}}
+            _print_document(refused, arguments.format)
         else:
             print(f"error: {error}", file=sys.stderr)
         return _FOUND
-    if arguments.format == "json":
-        print(json.dumps({"tenants": [_as_json(desired, window) for desired in tenants]}, indent=2))
+    if arguments.format != "text":
+        found = {"tenants": [_as_json(desired, window) for desired in tenants]}
+        _print_document(found, arguments.format)
         return 0
     paint = Palette(sys.stdout)
     for desired in tenants:

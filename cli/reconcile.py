@@ -170,7 +170,7 @@ async def _report(
     """Report outcomes one by one; next executions are computed from the database's time."""
     totals = total(())
     report.begin(now, fleet)
-    with progress(title, fleet, is_hidden=report.is_json) as step:
+    with progress(title, fleet, is_hidden=report.is_for_programs) as step:
         async for outcome in outcomes:
             report.add(tenant_answer(outcome, now))
             totals = total((totals, summary(outcome)))

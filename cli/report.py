@@ -15,6 +15,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import Progress
 
+from tenantcron.cli.formats.listings import YamlListing
 from tenantcron.cli.formats.outcomes_markdown import SummaryPage
 from tenantcron.cli.formats.outcomes_text import (
     is_small,
@@ -72,9 +73,9 @@ class OutcomeReport:
         self._unprinted: dict[str | None, tuple[datetime, TenantResultResponse]] = {}
 
     @property
-    def is_json(self) -> bool:
-        """Whether the output is JSON."""
-        return self._format == "json"
+    def is_for_programs(self) -> bool:
+        """Whether the output is JSON or YAML."""
+        return self._format != "text"
 
     @property
     def any_failed(self) -> bool:
@@ -113,10 +114,13 @@ class OutcomeReport:
         """Begin a report on `fleet` tenants; next executions are computed from `at`."""
         self._fleet = fleet
         with reader_may_leave():
-            is_json, policies = self.is_json, self._policies
-            self._writer = _JsonReport(at, policies) if is_json else self._text_report(at)
+            self._writer = self._report(at)
 
-    def _text_report(self, at: datetime) -> "_TextReport":
+    def _report(self, at: datetime) -> _ReportWriter:
+        if self._format == "json":
+            return _JsonReport(at, self._policies)
+        if self._format == "yaml":
+            return _YamlReport(at, self._policies)
         is_detailed = is_small(self._fleet)
         return _TextReport(
             at,
@@ -227,6 +231,22 @@ class _JsonReport:
         self._stream.value("summary", summary)
         self._stream.close()
         print()
+
+
+class _YamlReport:
+    """Writes the same document as YAML."""
+
+    def __init__(self, at: datetime, policies: Sequence[PolicyResponse]) -> None:
+        from tenantcron.cli.formats.yaml_text import as_yaml  # noqa: PLC0415 -- few need ruamel.yaml
+
+        print(as_yaml({"at": at.isoformat(), "policies": policies}), end="")
+        self._listing = YamlListing(sys.stdout, "tenants")
+
+    def tenant(self, tenant: TenantResultResponse, *, is_shown: bool) -> None:  # noqa: ARG002 -- all tenants
+        self._listing.item({**tenant})
+
+    def end(self, summary: Summary, *, is_applied: bool) -> None:  # noqa: ARG002 -- only the text uses it
+        self._listing.end({"summary": summary})
 
 
 @contextmanager

@@ -35,7 +35,10 @@ def configure_sources(parser: argparse.ArgumentParser, *, required: bool) -> Non
     )
     parser.add_argument("--context", metavar="NAME", help=CONTEXT)
     parser.add_argument(
-        "--format", choices=["text", "json"], default="text", help="set the output format (text)"
+        "--format",
+        choices=["text", "json", "yaml"],
+        default="text",
+        help="set the output format (text)",
     )
     parser.add_argument("--wide", action="store_true", help=WIDE)
 

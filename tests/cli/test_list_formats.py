@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shlex
 from collections.abc import Iterator
 
 import pytest
@@ -101,3 +102,23 @@ def test_yaml_keeps_text_as_text_in_version_1_1_and_1_2(text: str) -> None:
         yaml = YAML(typ="safe", pure=True)
         yaml.version = version
         assert yaml.load(shown) == {"key": text, text: 1}
+
+
+@pytest.mark.parametrize(
+    ("command", "keys"),
+    [
+        ("plan .", {"at", "policies", "tenants", "summary"}),
+        ("apply-manifest .", {"at", "policies", "tenants", "summary"}),
+        ("next --manifest .", {"tenants"}),
+        ("next --after 2026-01-01 '0 2 * * *'", {"expression", "timezone", "fires"}),
+        ("next '0 2 * *'", {"expression", "error"}),
+    ],
+)
+def test_plans_and_timetables_have_yaml(shell: Shell, command: str, keys: set[str]) -> None:
+    arguments = shlex.split(command)
+    document = json.loads(shell(*arguments, "--format", "json").out)
+    loaded = YAML(typ="safe", pure=True).load(shell(*arguments, "--format", "yaml").out)
+
+    assert keys <= set(loaded)
+    assert loaded.keys() == document.keys()
+    assert loaded | {"at": None} == document | {"at": None}
