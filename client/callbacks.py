@@ -4,7 +4,7 @@
     with worker.working() as work:
         for number, page in enumerate(pages):
             work.raise_if_cancelled()
-            work.progress(100 * number // len(pages))
+            work.progress(100 * number / len(pages))
             print(page)
         work.result = {"pages": len(pages)}
 
@@ -14,6 +14,7 @@ attempt would be lost anyway: the server answers a repeated one with the recorde
 `docs/targets-callback.md` has the protocol.
 """
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -43,7 +44,12 @@ _LONGEST_WAIT: Final = 5.0
 _LONGEST_RETRY: Final = 3600
 # The API is overloaded, or its database does not answer.
 _BUSY: Final = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+# The attempt is over, or the token belongs to none.
+_OVER: Final = (HTTPStatus.CONFLICT, HTTPStatus.UNAUTHORIZED)
 _LONGEST_MESSAGE: Final = 2000
+_LONGEST_TEXT: Final = 200
+
+log = logging.getLogger(__name__)
 
 
 class WorkCancelled(Exception):  # noqa: N818 -- an order to stop, not an error
@@ -71,9 +77,19 @@ def fail(
     execution: str, message: str, *, retryable: bool = True, retry_after: int | None = None
 ) -> ApiCall[ReportResponse]:
     """Report that the work of an attempt failed."""
-    message = message[:_LONGEST_MESSAGE] or "failed"
+    message = _sendable(message)[:_LONGEST_MESSAGE] or "failed"
     body = body_of(message=message, retryable=retryable, retry_after=retry_after)
     return ApiCall("POST", _path(execution, "fail"), ReportResponse, body=body)
+
+
+def _is_invalid(problem: ProblemError) -> bool:
+    """Whether the server refuses the values of a report, so that it is of no use to repeat it."""
+    return 400 <= problem.status < 500 and problem.status not in (*_OVER, *_BUSY)
+
+
+def _sendable(text: str) -> str:
+    """Replace unpaired surrogates, which UTF-8 does not have."""
+    return str(text).encode(errors="replace").decode()
 
 
 def _path(execution: str, action: str) -> str:
@@ -114,9 +130,10 @@ class AttemptWork:
         self._cancelled: str | None = None
         self._is_over = False
 
-    def progress(self, percent: int, text: str | None = None) -> None:
-        """Set the progress that the next heartbeat reports."""
-        self._percent, self._text = percent, text
+    def progress(self, percent: float, text: str | None = None) -> None:
+        """Set the progress that the next heartbeat reports, rounded and cut to what is accepted."""
+        self._percent = round(min(100, max(0, percent)))
+        self._text = None if text is None else _sendable(text)[:_LONGEST_TEXT]
 
     @property
     def final_progress(self) -> int | None:
@@ -151,6 +168,10 @@ class AttemptWork:
         """Return the next heartbeat."""
         return heartbeat(execution, self._percent, self._text)
 
+    def forget_progress(self) -> None:
+        """Drop the progress, because the server has refused it."""
+        self._percent = self._text = None
+
 
 class CallbackWorker:
     """Reports on one attempt."""
@@ -180,14 +201,24 @@ class CallbackWorker:
         Returns whether the server has answered. If not, the next one comes before the lease ends.
         """
         try:
-            with Client(self.address.server, self.address.token) as client:
-                answer = client.send(work.beat(self.address.execution))
+            try:
+                answer = self._sent(work.beat(self.address.execution))
+            except ProblemError as problem:
+                if not _is_invalid(problem):
+                    raise
+                # A heartbeat without the refused values still renews the lease.
+                log.warning("a heartbeat was refused, progress is dropped: %s", problem.detail)
+                work.forget_progress()
+                answer = self._sent(heartbeat(self.address.execution))
         except ProblemError as problem:
-            is_over = problem.status in (HTTPStatus.CONFLICT, HTTPStatus.UNAUTHORIZED)
+            is_over = problem.status in _OVER
             if is_over:
                 work.end(problem.detail)
+            else:
+                log.warning("a heartbeat was refused: %s", problem.detail)
             return is_over
-        except RequestError:
+        except RequestError as error:
+            log.warning("a heartbeat failed: %s", error)
             return False
         if answer["cancel"]:
             work.cancel(answer["reason"] or "cancelled")
@@ -218,7 +249,14 @@ class CallbackWorker:
             self._report_failure(error)
             raise
         stop.set()
-        self.complete(work.result, work.final_progress)
+        try:
+            self.complete(work.result, work.final_progress)
+        except ProblemError as problem:
+            if not _is_invalid(problem):
+                raise
+            # The work is done: an attempt that is not completed is lost and repeated.
+            log.warning("the result was refused and is dropped: %s", problem.detail)
+            self.complete()
 
     def _beat_at_once(self, work: AttemptWork, stop: Event) -> None:
         self.heartbeat(work)

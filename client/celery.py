@@ -2,11 +2,12 @@
 
     @app.task(base=TenantcronTask, bind=True, name="billing.invoice")
     def invoice(self: TenantcronTask, execution: dict[str, Any]) -> dict[str, int]:
-        for number, customer in enumerate(execution["payload"]["customers"]):
+        customers = execution["payload"]["customers"]
+        for number, customer in enumerate(customers):
             self.work.raise_if_cancelled()
+            self.work.progress(100 * number / len(customers), customer)
             send_invoice(customer, key=self.idempotency_key)
-            self.work.progress(number)
-        return {"invoices": number}
+        return {"invoices": len(customers)}
 
 It needs `tenantcron[celery]` and no database. `targets/celery/__init__.py` describes the protocol
 and every crash point.

@@ -90,3 +90,40 @@ async def test_the_work_of_an_attempt_that_is_over_is_cancelled(work: RemoteWork
 def test_a_request_without_callback_headers_is_refused() -> None:
     with pytest.raises(UsageError, match="its target needs `completion: callback`"):
         CallbackWorker.of_headers({"X-Tenantcron-Attempt": "1"})
+
+
+async def test_progress_of_any_size_is_cut_to_what_the_api_accepts(work: RemoteWork) -> None:
+    worker, attempt = await started(work), AttemptWork()
+    for percent, expected in ((250.7, 100), (-3, 0), (33.4, 33), (float("nan"), 0)):
+        attempt.progress(percent, "page \ud800 " + "x" * 500)
+        assert await asyncio.to_thread(worker.heartbeat, attempt)
+        row = await work.row()
+        assert row["progress"] == expected
+        assert row["progress_text"].startswith("page ? xxx")
+        assert len(row["progress_text"]) == 200
+
+
+async def test_a_heartbeat_whose_values_are_refused_is_repeated_without_them(
+    work: RemoteWork, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker, attempt = await started(work), AttemptWork()
+    attempt._percent = 400
+    work.scheduling.clock.advance(seconds=25)
+    assert await asyncio.to_thread(worker.heartbeat, attempt)
+    row = await work.row()
+    assert row["heartbeat_at"] == work.scheduling.clock.now
+    assert "a heartbeat was refused, progress is dropped" in caplog.text
+
+
+async def test_work_that_is_done_is_completed_although_its_result_is_refused(
+    work: RemoteWork, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = await started(work)
+
+    def run() -> None:
+        with worker.working() as attempt:
+            attempt.result = "x" * 20_000
+
+    await asyncio.to_thread(run)
+    assert (await work.row())["state"] == "SUCCEEDED"
+    assert "the result was refused" in caplog.text
