@@ -11,7 +11,15 @@ import httpx
 from tenantcron.client.addresses import server_address
 from tenantcron.client.calls import LARGEST_PAGE, ApiCall, ListCall
 from tenantcron.client.errors import no_response
-from tenantcron.client.exchange import TIMEOUT, Exchange, Wait, exchange, invalid_proxy, time_of
+from tenantcron.client.exchange import (
+    TIMEOUT,
+    TRIES,
+    Exchange,
+    Wait,
+    exchange,
+    invalid_proxy,
+    time_of,
+)
 
 T = TypeVar("T")
 
@@ -19,11 +27,19 @@ T = TypeVar("T")
 class AsyncClient:
     """Sends calls to a server. Use it as an async context manager, or close it."""
 
-    def __init__(self, server: str, token: str | None = None) -> None:
+    def __init__(
+        self,
+        server: str,
+        token: str | None = None,
+        *,
+        timeout: float = TIMEOUT,
+        tries: int = TRIES,
+    ) -> None:
         self._address = server_address(server, token)
+        self._timeout, self._tries = timeout, tries
         self._server_time: datetime | None = None
         try:
-            self._http = httpx.AsyncClient(timeout=TIMEOUT)
+            self._http = httpx.AsyncClient(timeout=timeout)
         except (httpx.InvalidURL, ValueError, ImportError):
             raise invalid_proxy() from None
 
@@ -44,7 +60,7 @@ class AsyncClient:
 
     async def send(self, call: ApiCall[T]) -> T:
         """Send a call and return its response."""
-        return await self._carry_out(exchange(self._address, call))
+        return await self._carry_out(exchange(self._address, call, self._timeout, self._tries))
 
     async def pages(self, call: ListCall[T], size: int = LARGEST_PAGE) -> AsyncIterator[list[T]]:
         """Yield the pages of a list; the next one is requested when it is needed."""

@@ -10,7 +10,14 @@ import httpx
 from tenantcron.client.addresses import server_address
 from tenantcron.client.calls import LARGEST_PAGE, ApiCall, ListCall
 from tenantcron.client.errors import no_response
-from tenantcron.client.exchange import TIMEOUT, Exchange, Wait, exchange, invalid_proxy
+from tenantcron.client.exchange import (
+    TIMEOUT,
+    TRIES,
+    Exchange,
+    Wait,
+    exchange,
+    invalid_proxy,
+)
 
 T = TypeVar("T")
 
@@ -18,16 +25,24 @@ T = TypeVar("T")
 class Client:
     """Sends calls to a server. Use it as a context manager, or close it."""
 
-    def __init__(self, server: str, token: str | None = None) -> None:
+    def __init__(
+        self,
+        server: str,
+        token: str | None = None,
+        *,
+        timeout: float = TIMEOUT,
+        tries: int = TRIES,
+    ) -> None:
         self._address = server_address(server, token)
+        self._timeout, self._tries = timeout, tries
         try:
-            self._http = httpx.Client(timeout=TIMEOUT)
+            self._http = httpx.Client(timeout=timeout)
         except (httpx.InvalidURL, ValueError, ImportError):
             raise invalid_proxy() from None
 
     def send(self, call: ApiCall[T]) -> T:
         """Send a call and return its response."""
-        return self._carry_out(exchange(self._address, call))
+        return self._carry_out(exchange(self._address, call, self._timeout, self._tries))
 
     def pages(self, call: ListCall[T], size: int = LARGEST_PAGE) -> Iterator[list[T]]:
         """Yield the pages of a list; the next one is requested when it is needed."""

@@ -22,14 +22,17 @@ from functools import partial
 from http import HTTPStatus
 from threading import Event, Thread
 from time import monotonic, sleep
-from typing import Final
+from typing import Final, TypeVar
 
 from tenantcron.client.blocking_client import Client
 from tenantcron.client.calls import ApiCall, body_of, path_of
 from tenantcron.client.errors import ProblemError, RequestError
+from tenantcron.client.exchange import TIMEOUT
 from tenantcron.core.errors import UsageError
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.service.responses.callbacks import HeartbeatResponse, ReportResponse
+
+T = TypeVar("T")
 
 _URL, _TOKEN, _HEARTBEAT = (
     "x-tenantcron-callback-url",
@@ -38,6 +41,8 @@ _URL, _TOKEN, _HEARTBEAT = (
 )
 # Three heartbeats in the time of one: two may fail.
 _EVERY: Final = 1 / 3
+# A call that gets no response must not delay the next heartbeat.
+_CALL: Final = 1 / 4
 # Between two tries of a report.
 _FIRST_WAIT: Final = 0.1
 _LONGEST_WAIT: Final = 5.0
@@ -236,12 +241,8 @@ class CallbackWorker:
     def working(self, begun: AttemptWork | None = None) -> Iterator[AttemptWork]:
         """Send heartbeats during the block, the first one unless it was sent; report its end."""
         work, stop = begun or AttemptWork(), Event()
-        if begun is None:
-            first = partial(self._beat_at_once, work, stop)
-        else:
-            first = partial(self._beat, work, stop)
-        beats = Thread(target=first, name="heartbeats", daemon=True)
-        beats.start()
+        beat = partial(self._beat, work, stop, 0.0 if begun is None else _EVERY)
+        Thread(target=beat, name="heartbeats", daemon=True).start()
         try:
             yield work
         except BaseException as error:
@@ -258,13 +259,17 @@ class CallbackWorker:
             log.warning("the result was refused and is dropped: %s", problem.detail)
             self.complete()
 
-    def _beat_at_once(self, work: AttemptWork, stop: Event) -> None:
-        self.heartbeat(work)
-        self._beat(work, stop)
-
-    def _beat(self, work: AttemptWork, stop: Event) -> None:
-        while not work.cancelled and not stop.wait(self.address.heartbeat * _EVERY):
-            self.heartbeat(work)
+    def _beat(self, work: AttemptWork, stop: Event, first: float = 0.0) -> None:
+        """Send heartbeats, the first one after this part of the longest time between two."""
+        every = self.address.heartbeat * _EVERY
+        due = monotonic() + self.address.heartbeat * first
+        while not work.cancelled and not stop.wait(max(0.0, due - monotonic())):
+            # From the start of the last one, because that may have waited for a response.
+            due = monotonic() + every
+            try:
+                self.heartbeat(work)
+            except Exception:
+                log.exception("a heartbeat failed")
 
     def _report_failure(self, error: BaseException) -> None:
         # Handlers and workers raise the same class for work that must not be retried.
@@ -300,6 +305,8 @@ class CallbackWorker:
             sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT)
 
-    def _sent(self, call: ApiCall[ReportResponse]) -> ReportResponse:
-        with Client(self.address.server, self.address.token) as client:
+    def _sent(self, call: ApiCall[T]) -> T:
+        timeout = min(self.address.heartbeat * _CALL, TIMEOUT)
+        address = self.address
+        with Client(address.server, address.token, timeout=timeout, tries=1) as client:
             return client.send(call)

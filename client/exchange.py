@@ -43,10 +43,15 @@ Step = httpx.Request | Wait
 Exchange = Generator[Step, httpx.Response | None, T]
 
 
-def exchange(address: ServerAddress, call: ApiCall[T]) -> Exchange[T]:
-    """Yield the steps of a call and return its response."""
-    request = _request(address, call)
-    for _ in range(TRIES - 1):
+def exchange(
+    address: ServerAddress, call: ApiCall[T], timeout: float = TIMEOUT, tries: int = TRIES
+) -> Exchange[T]:
+    """Yield the steps of a call and return its response.
+
+    Each phase of a try may take `timeout` seconds: to connect, to send, to wait for more.
+    """
+    request = _request(address, call, timeout)
+    for _ in range(tries - 1):
         response = yield from _sent(request)
         wait = response.headers.get("retry-after", "")
         if response.status_code not in _BUSY or not wait.isdecimal():
@@ -62,7 +67,7 @@ def _sent(request: httpx.Request) -> Generator[Step, httpx.Response | None, http
     return response
 
 
-def _request(address: ServerAddress, call: ApiCall[T]) -> httpx.Request:
+def _request(address: ServerAddress, call: ApiCall[T], timeout: float) -> httpx.Request:
     headers = {**address.headers(), **call.headers}
     if call.is_write:
         headers.setdefault("Idempotency-Key", str(uuid4()))
@@ -76,7 +81,7 @@ def _request(address: ServerAddress, call: ApiCall[T]) -> httpx.Request:
         headers=headers,
         json=call.body,
         content=call.content,
-        extensions={"timeout": httpx.Timeout(TIMEOUT).as_dict()},
+        extensions={"timeout": httpx.Timeout(timeout).as_dict()},
     )
 
 

@@ -94,3 +94,9 @@ def test_another_server_is_recognised() -> None:
     is_another = pytest.raises(RequestError, match="not from tenantcron")
     with busy_server() as url, Client(url) as client, is_another:
         client.send(liveness())
+
+
+def test_a_client_with_one_try_reports_a_busy_server() -> None:
+    with busy_server() as url, Client(url, tries=1) as client, pytest.raises(ProblemError):
+        client.send(retry("1"))
+    assert len(_Busy.keys) == 1
