@@ -30,6 +30,7 @@ How one attempt runs:
   forgets it. `store/steps/callbacks.py` has the protocol and all crash points.
 - **Stop.** After a timeout, a cancellation, a lost lease or a shutdown, `run` gets a
   `CancelledError`. It has 5 seconds to clean up. What it returns or raises then does not count.
+  After a hand-over, a lost lease or a shutdown leaves the attempt to its worker.
   After a lost lease or a shutdown, `call.interrupted` is true: a kind whose work runs
   elsewhere leaves it running for the next attempt. Otherwise it stops the work.
 - **End.** `run` returns `Delivered.DONE`: the attempt has succeeded, also after a hand-over.

@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Protocol
 
 from tenantcron.actor.model import MANUAL
@@ -16,7 +15,7 @@ from tenantcron.core.egress import read_url
 from tenantcron.core.names import Owner
 from tenantcron.core.targets import OtherTarget, Target
 from tenantcron.manifests.policy import Policy
-from tenantcron.scheduler.steps.attempts import Attempt, KeyForgotten
+from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome, KeyForgotten
 from tenantcron.scheduler.steps.idempotency_retention import first_of_series, series_of
 from tenantcron.schedules.settings import ScheduleSettings
 from tenantcron.store.connection.engine import Database
@@ -71,8 +70,7 @@ class Delivery:
         result = self.result
 
         def end(attempt: Attempt) -> None:
-            accepted = result.ending is Delivered.ACCEPTED and attempt.succeeded
-            on_end(attempt._replace(answer=result.answer, accepted=accepted))
+            on_end(attempt._replace(answer=result.answer, accepted=result.leaves(attempt)))
 
         return end
 
@@ -83,6 +81,18 @@ class DeliveryResult:
 
     answer: ServiceResponse = field(default_factory=ServiceResponse)
     ending: Delivered = Delivered.DONE
+    # Whether the lease belongs to the attempt itself.
+    handed_over: bool = False
+
+    def leaves(self, attempt: Attempt) -> bool:
+        """Whether a remote worker ends the attempt, or its lease expires.
+
+        A replica that stops during the call does not know whether the worker has the request. It
+        writes nothing, as if it had been killed.
+        """
+        if attempt.outcome in (AttemptOutcome.INTERRUPTED, AttemptOutcome.LOST):
+            return self.handed_over
+        return self.ending is Delivered.ACCEPTED and attempt.succeeded
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +118,7 @@ class Deliveries:
         async def deliver(execution: Execution) -> None:
             try:
                 await self._refuse_forgotten(claimed, settings)
-                call = self._call(claimed, settings, target, execution, result.answer)
+                call = self._call(claimed, settings, target, execution, result)
                 result.ending = await runner.run(call)
             except asyncio.CancelledError:
                 raise CallStopped("the call was cancelled") from None
@@ -122,7 +132,7 @@ class Deliveries:
         settings: ScheduleSettings,
         target: Target,
         execution: Execution,
-        answer: ServiceResponse,
+        result: DeliveryResult,
     ) -> TargetCall:
         policy = self.policy.for_tenant(claimed.tenant_id)
         return TargetCall(
@@ -137,14 +147,23 @@ class Deliveries:
             allowed_celery_tasks=policy.allowed_celery_tasks,
             allowed_temporal_workflows=policy.allowed_temporal_workflows,
             tokens=self._tokens(claimed, settings),
-            answer=answer,
-            hand_over=self._hand_over(claimed, settings),
+            answer=result.answer,
+            hand_over=self._hand_over(claimed, settings, result),
         )
 
-    def _hand_over(self, claimed: Claimed, settings: ScheduleSettings) -> HandOver | None:
-        if self.hand_overs is None:
+    def _hand_over(
+        self, claimed: Claimed, settings: ScheduleSettings, result: DeliveryResult
+    ) -> HandOver | None:
+        hand_overs = self.hand_overs
+        if hand_overs is None:
             return None
-        return partial(self.hand_overs, claimed, settings)
+
+        async def hand_over(heartbeat: timedelta, first: timedelta | None = None, /) -> Callback:
+            callback = await hand_overs(claimed, settings, heartbeat, first)
+            result.handed_over = True
+            return callback
+
+        return hand_over
 
     def _tokens(self, claimed: Claimed, settings: ScheduleSettings) -> Tokens | None:
         if self.tokens is None:

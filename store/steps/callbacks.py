@@ -30,7 +30,8 @@ Crash points of the replica:
 - Before the hand-over: its lease expires, and the attempt is lost with it, as without callbacks.
 - Between hand-over and call: nothing reports, the lease of the attempt expires.
 - During the call, before or after the target has accepted: the worker's token is valid since before
-  the call. If the worker has the request, it continues. If not, the lease expires.
+  the call. If the worker has the request, it continues. If not, the lease expires. A replica that
+  stops or is cut off during the call writes nothing either.
 - After the 202: nothing is left to write.
 
 So a callback can arrive at any time from the first byte of the request on, also before the 202.

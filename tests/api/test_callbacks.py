@@ -1,16 +1,17 @@
 """Callbacks: remote workers report heartbeats and the end of their attempts to the API."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from support.remote_work import HEARTBEAT, RemoteWork, remote_work
-from support.services import answering, writing
+from support.services import answering, forever, writing
 from support.serving import ADA
 
 from tenantcron.scheduler.operate.operator import Operator
-from tenantcron.scheduler.steps.attempts import AttemptOutcome
+from tenantcron.scheduler.steps.attempts import AttemptOutcome, Stop
 from tenantcron.scheduler.steps.claim import release_unstarted
 from tenantcron.scheduler.steps.finish import recover_lost
 from tenantcron.store.connection.engine import Database
@@ -237,6 +238,30 @@ class TestReplica:
         work.scheduling.clock.advance(seconds=25)
         assert await expire(work) == 0
         assert (await worker.report("complete")).json()["state"] == "SUCCEEDED"
+
+    @pytest.mark.parametrize("stop", [Stop.INTERRUPTED, Stop.LOST])
+    async def test_a_replica_that_stops_during_the_call_leaves_the_attempt_to_its_worker(
+        self, work: RemoteWork, stop: Stop
+    ) -> None:
+        work.target.behaviour = forever
+        starting = asyncio.create_task(work.start())
+        await work.target.arrived.wait()
+        work.executor.cancel((await work.row())["id"], stop)
+        attempt = await starting
+        assert attempt.accepted
+        assert (await work.row())["state"] == "RUNNING"
+        assert (await work.last_worker.report("complete")).json()["state"] == "SUCCEEDED"
+
+    @pytest.mark.parametrize("stop", [Stop.TIMED_OUT, Stop.CANCELLED])
+    async def test_a_timeout_or_a_cancellation_during_the_call_ends_the_attempt(
+        self, work: RemoteWork, stop: Stop
+    ) -> None:
+        work.target.behaviour = forever
+        starting = asyncio.create_task(work.start())
+        await work.target.arrived.wait()
+        work.executor.cancel((await work.row())["id"], stop)
+        assert (await starting).outcome.value == stop.value
+        assert (await work.last_worker.report("complete")).status_code == 409
 
     async def test_the_next_occurrence_is_skipped_while_a_remote_worker_runs_the_previous_one(
         self, work: RemoteWork
