@@ -223,7 +223,8 @@ async def retry(
     await connection.exec_driver_sql(_RETRY, parameters)
 
 
-# A running execution is asked to stop, and its worker ends it. A pending one ends here.
+# A running execution is asked to stop, and its worker ends it. A pending one ends here. A remote
+# worker that has not begun would keep its lease for as long as its request may wait in a queue.
 _CANCEL = """
 UPDATE tenantcron.execution
 SET
@@ -235,7 +236,15 @@ SET
     END,
     cancel_requested_at = coalesce(%(at)s::timestamptz, statement_timestamp()),
     cancel_reason = %(reason)s,
-    cancel_reason_code = %(reason_code)s
+    cancel_reason_code = %(reason_code)s,
+    lease_until = CASE
+        WHEN state = 'RUNNING' AND handed_over_attempt = attempt
+        THEN least(
+            lease_until,
+            coalesce(%(at)s::timestamptz, statement_timestamp()) + 2 * heartbeat_every
+        )
+        ELSE lease_until
+    END
 WHERE
     id = ANY(%(ids)s::uuid[]) AND scheduled_for = ANY(%(scheduled_for)s::timestamptz[])
     AND state IN ('PENDING', 'RUNNING', 'RETRYING', 'FAILED')

@@ -9,7 +9,7 @@ WITH replacing AS (
         AND not_before <= coalesce(%(at)s::timestamptz, statement_timestamp())
 )
 -- A running execution is asked to stop, and its worker ends it. One that waits for its next attempt
--- ends here.
+-- ends here. A remote worker has two intervals, also if it has not begun yet.
 UPDATE tenantcron.execution AS e
 SET
     cancel_requested_at = coalesce(%(at)s::timestamptz, statement_timestamp()),
@@ -20,6 +20,14 @@ SET
     reason_code = CASE WHEN e.state <> 'RUNNING' THEN %(replaced)s::text END,
     finished_at = CASE
         WHEN e.state <> 'RUNNING' THEN coalesce(%(at)s::timestamptz, statement_timestamp())
+    END,
+    lease_until = CASE
+        WHEN e.state = 'RUNNING' AND e.handed_over_attempt = e.attempt
+        THEN least(
+            e.lease_until,
+            coalesce(%(at)s::timestamptz, statement_timestamp()) + 2 * e.heartbeat_every
+        )
+        ELSE e.lease_until
     END
 FROM replacing
 WHERE

@@ -210,6 +210,32 @@ class TestHeartbeats:
         )
         assert (await worker.report("heartbeat")).json()["cancel"] is True
 
+    async def test_a_cancellation_shortens_the_wait_for_the_first_heartbeat(
+        self, work: RemoteWork
+    ) -> None:
+        await work.accepted()
+        scheduling, row = work.scheduling, await work.row()
+        await scheduling.execute("UPDATE tenantcron.execution SET lease_until = attempt_deadline")
+        operator = Operator(scheduling.database, scheduling.settings, ADA, scheduling.clock)
+        await operator.cancel(str(row["id"]), "wrong month")
+        assert (await work.row())["lease_until"] == scheduling.clock.now + 2 * HEARTBEAT
+        scheduling.clock.advance(seconds=61)
+        await expire(work)
+        assert (await work.row())["state"] == "CANCELLED"
+
+    async def test_a_replacement_shortens_the_wait_for_the_first_heartbeat(
+        self, work: RemoteWork
+    ) -> None:
+        await work.accepted()
+        scheduling, row = work.scheduling, await work.row()
+        await scheduling.execute("UPDATE tenantcron.execution SET lease_until = attempt_deadline")
+        columns = {"schedule_id": row["schedule_id"], "schedule_name": "report"}
+        await scheduling.waiting(1, overlap="cancel_running", **columns)
+        await scheduling.claim()
+        (running,) = [each for each in await scheduling.rows() if each["id"] == row["id"]]
+        assert running["cancel_reason_code"] == "replaced"
+        assert running["lease_until"] == scheduling.clock.now + 2 * HEARTBEAT
+
     async def test_a_completion_counts_although_a_cancellation_was_requested(
         self, work: RemoteWork
     ) -> None:
