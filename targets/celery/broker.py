@@ -65,8 +65,11 @@ class _BrokerLine:
         transport = getattr(self.connection.connection, "transport", None)
         if transport is None:
             return False  # Redis: its client checks the connection
-        # Nothing is expected between two messages: this is the end of the connection.
-        return bool(select.select([transport.sock], [], [], 0)[0])
+        # Nothing is expected between two messages: this is the end of the connection. Unlike
+        # `select`, `poll` accepts descriptors from 1024 on.
+        waiting = select.poll()
+        waiting.register(transport.sock, select.POLLIN)
+        return bool(waiting.poll(0))
 
 
 class BrokerPublisher:
