@@ -27,6 +27,7 @@ from tenantcron.core.values import JsonValue
 from tenantcron.targets.contract import Delivered, RunnerServices, TargetCall
 from tenantcron.targets.extras import require_library
 from tenantcron.targets.faults import storable
+from tenantcron.targets.headers import FENCE
 from tenantcron.targets.http.checking import ForbiddenAddressError, checked_addresses
 from tenantcron.targets.http.resolving import Resolve, Resolver, ResolvingError, asking_tenant
 from tenantcron.targets.minting import mint_token
@@ -84,9 +85,12 @@ class GrpcRunner:
         token = await _token(call, target)
         hidden = () if token is None else (token,)
         bearer = () if token is None else (("authorization", f"Bearer {token}"),)
-        result = await self._exchange(
-            call, target, addresses, (("traceparent", traceparent), *bearer), hidden
+        metadata = (
+            ("traceparent", traceparent),
+            (FENCE.lower(), str(call.execution.fence)),
+            *bearer,
         )
+        result = await self._exchange(call, target, addresses, metadata, hidden)
         keep_result(_as_result(redacted(storable(result), hidden)))
 
     async def _addresses(self, call: TargetCall, target: GrpcTarget) -> Sequence[str]:

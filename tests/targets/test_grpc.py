@@ -66,6 +66,7 @@ async def test_a_call_has_the_execution_and_its_result_is_stored() -> None:
     assert request.scheduled_for.ToJsonString() == "2026-11-16T02:00:00Z"
     assert json.loads(request.payload) == {"report": "monthly", "b": [1.5, "ü"]}
     assert metadata["traceparent"].startswith(f"00-{ID.hex}-")
+    assert metadata["x-tenantcron-fence"] == "1"
     assert "authorization" not in metadata
     assert output.result == '{"invoices":12}'
 
