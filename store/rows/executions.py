@@ -184,6 +184,7 @@ def _keys(rows: Sequence[ExecutionKey]) -> dict[str, object]:
 # It waits for the previous execution, like every retry: with `skip` it would end immediately, with
 # `cancel_running` it would replace a later one. A cancellation of earlier attempts does not apply.
 # An execution that killed its worker runs alone again, and its earlier losses do not count.
+# A request to stop the work of an earlier attempt must not reach the new one (`left_work`).
 _RETRY = """
 UPDATE tenantcron.execution
 SET
@@ -192,7 +193,9 @@ SET
     reason_code = NULL,
     overlap = CASE overlap WHEN 'allow' THEN overlap ELSE 'queue' END,
     attempts_allowed = attempt + %(more_attempts)s,
-    not_before = coalesce(%(at)s::timestamptz, statement_timestamp()),
+    not_before = greatest(
+        coalesce(%(at)s::timestamptz, statement_timestamp()), stopping_until
+    ),
     start_deadline = NULL,
     finished_at = NULL,
     cancel_requested_at = NULL,

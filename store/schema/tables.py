@@ -416,6 +416,8 @@ execution = Table(
     # What its worker reported last: from 0 to 100, and a text.
     Column("progress", SmallInteger, nullable=True),
     Column("progress_text", String(200), nullable=True),
+    # Until then, a replica stops the work of an ended execution; see `store.rows.left_work`.
+    _time("stopping_until", nullable=True),
     CheckConstraint(
         "state <> 'RUNNING' OR lease_until IS NOT NULL AND lease_token IS NOT NULL "
         "AND worker_id IS NOT NULL AND started_at IS NOT NULL",

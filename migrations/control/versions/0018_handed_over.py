@@ -1,6 +1,7 @@
 """Attempts that were handed over to a remote worker, with its heartbeats and its progress.
 
-The release before ignores the columns: it ends an attempt without heartbeats as lost.
+The release before ignores the columns: it ends an attempt without heartbeats as lost. It also
+retries an execution at once whose work at a target is being stopped.
 """
 
 from alembic.operations import Operations
@@ -18,6 +19,7 @@ _COLUMNS = {
     "reported_attempt": "integer",
     "progress": "smallint",
     "progress_text": "varchar(200)",
+    "stopping_until": "timestamptz",
 }
 
 
