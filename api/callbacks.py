@@ -48,8 +48,18 @@ ProgressText = Annotated[
 ]
 
 
-class HeartbeatRequest(BaseModel):
-    """A heartbeat; values that are missing stay as they are."""
+Delivery = Annotated[
+    str | None,
+    Field(
+        min_length=1,
+        max_length=64,
+        description="Any text that is unique to this delivery of the request.",
+    ),
+]
+
+
+class ProgressRequest(BaseModel):
+    """The progress of an attempt; values that are missing stay as they are."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -63,7 +73,13 @@ class HeartbeatRequest(BaseModel):
         return WorkerProgress(self.progress, None if text is None else visible(text))
 
 
-class CompletionRequest(HeartbeatRequest):
+class HeartbeatRequest(ProgressRequest):
+    """A heartbeat."""
+
+    delivery: Delivery = None
+
+
+class CompletionRequest(ProgressRequest):
     """The end of work that succeeded."""
 
     result: Annotated[
@@ -71,7 +87,7 @@ class CompletionRequest(HeartbeatRequest):
     ] = None
 
 
-class FailureRequest(HeartbeatRequest):
+class FailureRequest(ProgressRequest):
     """The end of work that failed."""
 
     message: Annotated[
@@ -82,6 +98,7 @@ class FailureRequest(HeartbeatRequest):
         int | None,
         Field(ge=1, le=_LONGEST_WAIT, description="Seconds until the next attempt, at least."),
     ] = None
+    delivery: Delivery = None
 
 
 _HEARTBEAT: Final = HeartbeatRequest()
@@ -97,7 +114,7 @@ async def heartbeat_execution(
     request: Request, execution: ExecutionPath, body: HeartbeatRequest = _HEARTBEAT
 ) -> Response:
     """Renew the lease of an attempt; the response has whether its worker must stop."""
-    service, worker = await _authenticated(request, execution)
+    service, worker = await _authenticated(request, execution, body.delivery)
     answer = await service.callbacks.heartbeat(worker, body.reported)
     deadline, heartbeat = answer.deadline, answer.heartbeat
     reply: HeartbeatResponse = {
@@ -126,13 +143,15 @@ async def fail_execution(
     request: Request, execution: ExecutionPath, body: FailureRequest
 ) -> Response:
     """Record that the work of an attempt failed."""
-    service, worker = await _authenticated(request, execution)
+    service, worker = await _authenticated(request, execution, body.delivery)
     wait = None if body.retry_after is None else timedelta(seconds=body.retry_after)
     failure = RemoteFailure(visible(body.message), body.retryable, wait)
     return _recorded(execution, await service.callbacks.fail(worker, failure, body.reported))
 
 
-async def _authenticated(request: Request, execution: UUID) -> tuple[Service, RemoteWorker]:
+async def _authenticated(
+    request: Request, execution: UUID, delivery: str | None = None
+) -> tuple[Service, RemoteWorker]:
     """Verify the callback token. Whether its attempt still runs is decided with the report."""
     service: Service = request.app.state.service
     token = bearer_of(request)
@@ -148,7 +167,8 @@ async def _authenticated(request: Request, execution: UUID) -> tuple[Service, Re
     if proof.audience != CALLBACKS or proof.lease is None or proof.execution != execution:
         log.info("token_refused", error="not the callback token of this execution")
         raise unauthenticated(_MISSING)
-    return service, RemoteWorker(execution, proof.lease)
+    named = None if delivery is None else visible(delivery)
+    return service, RemoteWorker(execution, proof.lease, named)
 
 
 def _result(value: JsonValue) -> str | None:

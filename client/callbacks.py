@@ -46,9 +46,12 @@ _CALL: Final = 1 / 4
 # Between two tries of a report.
 _FIRST_WAIT: Final = 0.1
 _LONGEST_WAIT: Final = 5.0
+# A silent delivery can be replaced for the last sixth of a heartbeat.
+_TRY: Final = 1 / 15
 _LONGEST_RETRY: Final = 3600
 # The API is overloaded, or its database does not answer.
 _BUSY: Final = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+_OTHER_DELIVERY: Final = "TC740"
 # The attempt is over, or the token belongs to none.
 _OVER: Final = (HTTPStatus.CONFLICT, HTTPStatus.UNAUTHORIZED)
 _LONGEST_MESSAGE: Final = 2000
@@ -62,28 +65,47 @@ class WorkCancelled(Exception):  # noqa: N818 -- an order to stop, not an error
 
 
 def heartbeat(
-    execution: str, progress: int | None = None, progress_text: str | None = None
+    execution: str,
+    progress: int | None = None,
+    progress_text: str | None = None,
+    delivery: str | None = None,
 ) -> ApiCall[HeartbeatResponse]:
     """Renew the lease of an attempt."""
-    body = body_of(progress=progress, progress_text=progress_text)
+    body = body_of(progress=progress, progress_text=progress_text, delivery=delivery)
     return ApiCall("POST", _path(execution, "heartbeat"), HeartbeatResponse, body=body)
 
 
 def complete(
-    execution: str, result: JsonValue = None, progress: int | None = None
+    execution: str,
+    result: JsonValue = None,
+    progress: int | None = None,
+    progress_text: str | None = None,
 ) -> ApiCall[ReportResponse]:
     """Report that the work of an attempt is done."""
     given: JsonObject = {} if result is None else {"result": result}
-    body = {**body_of(progress=progress), **given}
+    body = {**body_of(progress=progress, progress_text=progress_text), **given}
     return ApiCall("POST", _path(execution, "complete"), ReportResponse, body=body)
 
 
 def fail(
-    execution: str, message: str, *, retryable: bool = True, retry_after: int | None = None
+    execution: str,
+    message: str,
+    *,
+    retryable: bool = True,
+    retry_after: int | None = None,
+    progress: int | None = None,
+    progress_text: str | None = None,
+    delivery: str | None = None,
 ) -> ApiCall[ReportResponse]:
     """Report that the work of an attempt failed."""
-    message = _sendable(message)[:_LONGEST_MESSAGE] or "failed"
-    body = body_of(message=message, retryable=retryable, retry_after=retry_after)
+    body = body_of(
+        message=_sendable(message)[:_LONGEST_MESSAGE] or "failed",
+        retryable=retryable,
+        retry_after=retry_after,
+        progress=progress,
+        progress_text=progress_text,
+        delivery=delivery,
+    )
     return ApiCall("POST", _path(execution, "fail"), ReportResponse, body=body)
 
 
@@ -134,6 +156,7 @@ class AttemptWork:
         self._text: str | None = None
         self._cancelled: str | None = None
         self._is_over = False
+        self._has_other_delivery = False
 
     def progress(self, percent: float, text: str | None = None) -> None:
         """Set the progress that the next heartbeat reports, rounded and cut to what is accepted."""
@@ -150,6 +173,11 @@ class AttemptWork:
         """Whether to stop: the attempt was cancelled, has timed out, or is lost."""
         return self._cancelled is not None
 
+    @property
+    def reason(self) -> str | None:
+        """Why it has to stop; None: it does not."""
+        return self._cancelled
+
     def raise_if_cancelled(self) -> None:
         """Raise WorkCancelled if the work has to stop."""
         if self._cancelled is not None:
@@ -164,14 +192,19 @@ class AttemptWork:
         """Have the work stop."""
         self._cancelled = reason
 
-    def end(self, reason: str) -> None:
+    @property
+    def has_other_delivery(self) -> bool:
+        """Whether it is over because another worker has the attempt."""
+        return self._has_other_delivery
+
+    def end(self, reason: str, *, other_delivery: bool = False) -> None:
         """Have the work stop, because the attempt is over."""
-        self._is_over = True
+        self._is_over, self._has_other_delivery = True, other_delivery
         self.cancel(reason)
 
-    def beat(self, execution: str) -> ApiCall[HeartbeatResponse]:
+    def beat(self, execution: str, delivery: str | None = None) -> ApiCall[HeartbeatResponse]:
         """Return the next heartbeat."""
-        return heartbeat(execution, self._percent, self._text)
+        return heartbeat(execution, self._percent, self._text, delivery)
 
     def forget_progress(self) -> None:
         """Drop the progress, because the server has refused it."""
@@ -179,26 +212,53 @@ class AttemptWork:
 
 
 class CallbackWorker:
-    """Reports on one attempt."""
+    """Reports on one attempt.
 
-    def __init__(self, address: CallbackAddress) -> None:
+    If a broker can deliver the request again while it is worked on, `delivery` is any text that is
+    unique to this delivery. Then only one of the workers runs.
+    """
+
+    def __init__(self, address: CallbackAddress, delivery: str | None = None) -> None:
         self.address = address
+        self.delivery = delivery
 
     @classmethod
-    def of_headers(cls, headers: Mapping[str, str]) -> "CallbackWorker":
+    def of_headers(
+        cls, headers: Mapping[str, str], delivery: str | None = None
+    ) -> "CallbackWorker":
         """Return the worker of a request; raise a UsageError if it expects no callback."""
-        return cls(CallbackAddress.of_headers(headers))
+        return cls(CallbackAddress.of_headers(headers), delivery)
 
-    def complete(self, result: JsonValue = None, progress: int | None = None) -> ReportResponse:
+    def complete(
+        self,
+        result: JsonValue = None,
+        progress: int | None = None,
+        progress_text: str | None = None,
+    ) -> ReportResponse:
         """Report that the work is done."""
-        return self._report(complete(self.address.execution, result, progress))
+        return self._report(complete(self.address.execution, result, progress, progress_text))
 
     def fail(
-        self, message: str, *, retryable: bool = True, retry_after: int | None = None
+        self,
+        message: str,
+        *,
+        retryable: bool = True,
+        retry_after: int | None = None,
+        progress: int | None = None,
+        progress_text: str | None = None,
     ) -> ReportResponse:
         """Report that the work failed."""
-        execution = self.address.execution
-        return self._report(fail(execution, message, retryable=retryable, retry_after=retry_after))
+        return self._report(
+            fail(
+                self.address.execution,
+                message,
+                retryable=retryable,
+                retry_after=retry_after,
+                progress=progress,
+                progress_text=progress_text,
+                delivery=self.delivery,
+            )
+        )
 
     def heartbeat(self, work: AttemptWork) -> bool:
         """Send a heartbeat; cancel the work if the server says so, or if the attempt is over.
@@ -207,18 +267,18 @@ class CallbackWorker:
         """
         try:
             try:
-                answer = self._sent(work.beat(self.address.execution))
+                answer = self._sent(work.beat(self.address.execution, self.delivery))
             except ProblemError as problem:
                 if not _is_invalid(problem):
                     raise
                 # A heartbeat without the refused values still renews the lease.
                 log.warning("a heartbeat was refused, progress is dropped: %s", problem.detail)
                 work.forget_progress()
-                answer = self._sent(heartbeat(self.address.execution))
+                answer = self._sent(heartbeat(self.address.execution, delivery=self.delivery))
         except ProblemError as problem:
             is_over = problem.status in _OVER
             if is_over:
-                work.end(problem.detail)
+                work.end(problem.detail, other_delivery=problem.code == _OTHER_DELIVERY)
             else:
                 log.warning("a heartbeat was refused: %s", problem.detail)
             return is_over
@@ -230,12 +290,22 @@ class CallbackWorker:
         return True
 
     def begin(self) -> AttemptWork | None:
-        """Send the first heartbeat, again if it is not answered; None if the server is silent."""
-        work = AttemptWork()
+        """Send the first heartbeat, again if it is not answered; None if the server is silent.
+
+        While another delivery of the request is worked on, it waits to take over. If that worker
+        lives, the returned work is over.
+        """
+        work: AttemptWork | None = None
         for _ in self._tries():
-            if self.heartbeat(work):
-                return work
-        return None
+            tried = AttemptWork()
+            if not self.heartbeat(tried):
+                continue
+            if not tried.has_other_delivery:
+                return tried
+            if work is None:
+                log.warning("waiting for another worker to be silent: %s", tried.reason)
+            work = tried
+        return work
 
     @contextmanager
     def working(self, begun: AttemptWork | None = None) -> Iterator[AttemptWork]:
@@ -247,7 +317,9 @@ class CallbackWorker:
             yield work
         except BaseException as error:
             stop.set()
-            self._report_failure(error)
+            # Another worker may have the attempt, whose work has not failed.
+            if not work.is_over:
+                self._report_failure(error)
             raise
         stop.set()
         try:
@@ -303,7 +375,7 @@ class CallbackWorker:
             if monotonic() + wait >= until:
                 return
             sleep(wait)
-            wait = min(2 * wait, _LONGEST_WAIT)
+            wait = min(2 * wait, _LONGEST_WAIT, self.address.heartbeat * _TRY)
 
     def _sent(self, call: ApiCall[T]) -> T:
         timeout = min(self.address.heartbeat * _CALL, TIMEOUT)

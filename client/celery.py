@@ -16,6 +16,7 @@ and every crash point.
 import json
 import logging
 from typing import Any, Final
+from uuid import uuid4
 
 from celery import Task
 from celery.exceptions import Ignore, Reject
@@ -50,14 +51,15 @@ class TenantcronTask(Task):  # type: ignore[misc] # celery has no types
         headers = {name: self.request.get(name) for name in _HEADERS}
         if headers[_CALLBACK] is None:
             return self.run(*args, **kwargs)
-        worker = CallbackWorker.of_headers(headers)
+        # A broker may deliver the message again while this one is worked on.
+        worker = CallbackWorker.of_headers(headers, uuid4().hex)
         begun = worker.begin()
         if begun is None:
             # Without an answer it is not known whether the attempt is over.
             log.warning("no answer from %s: the message is requeued", worker.address.server)
             raise Reject("no answer from the API", requeue=True)
         if begun.is_over:
-            log.info("dropped the message of an attempt that is over: %s", self.request.id)
+            log.info("dropped the message of %s: %s", self.request.id, begun.reason)
             raise Ignore
         return self._run(worker, begun, args, kwargs)
 

@@ -45,9 +45,11 @@ class RecordingWorker(CallbackWorker):
     """Records how the API answers reports."""
 
     @classmethod
-    def of_headers(cls, headers: Mapping[str, str]) -> "RecordingWorker":
+    def of_headers(
+        cls, headers: Mapping[str, str], delivery: str | None = None
+    ) -> "RecordingWorker":
         """Return the worker of a request."""
-        return cls(CallbackWorker.of_headers(headers).address)
+        return cls(CallbackWorker.of_headers(headers).address, delivery)
 
     def _report(self, call: ApiCall[ReportResponse]) -> ReportResponse:
         execution = self.address.execution

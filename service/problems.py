@@ -17,7 +17,7 @@ from tenantcron.core.errors import DeclinedError, NotFoundError, UsageError
 from tenantcron.reconciler.checking import CheckLostError
 from tenantcron.reconciler.refusals import REFUSALS, RefusedError
 from tenantcron.scheduler.operate.refusals import OperationError
-from tenantcron.scheduler.steps.callbacks import StaleAttemptError
+from tenantcron.scheduler.steps.callbacks import OtherDeliveryError, StaleAttemptError
 from tenantcron.service.responses.problem_types import PROBLEMS
 from tenantcron.service.submissions import InvalidTaskError, KeyConflictError, OverQuotaError
 from tenantcron.store.connection.errors import ConflictError, DatabaseError
@@ -41,6 +41,7 @@ KNOWN: Final[tuple[tuple[type[Exception], str], ...]] = (
     # Others that the command line reports with exit code 1.
     (DeclinedError, "TC704"),
     (StaleAttemptError, "TC730"),
+    (OtherDeliveryError, "TC740"),
     (ConflictError, "TC711"),
     (DatabaseError, "TC710"),
     (NoConnectionError, "TC710"),

@@ -12,6 +12,13 @@ from celery import Celery
 from tenantcron.client.celery import TenantcronTask
 
 app = Celery("billing", broker=os.environ.get("CELERY_BROKER", "amqp://guest:guest@localhost//"))
+app.conf.update(
+    # Redis redelivers a message that is not acknowledged in this time. Set it above the longest
+    # timeout; RabbitMQ has `consumer_timeout`.
+    broker_transport_options={"visibility_timeout": 6 * 3600},
+    # A task finishes and reports its end; its redelivered message is dropped.
+    worker_cancel_long_running_tasks_on_connection_loss=False,
+)
 
 
 @app.task(base=TenantcronTask, bind=True, name="billing.invoice")

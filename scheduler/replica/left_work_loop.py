@@ -35,7 +35,7 @@ from tenantcron.targets.contract import StopsLeftWork, TargetRunner
 # Transactions become visible in another order than their times.
 _OVERLAP: Final = timedelta(minutes=1)
 _HOUR: Final = 3600.0
-# After the first request that failed, doubled after each further one.
+# After the first request that failed; it doubles after each further one.
 _FIRST_RETRY: Final = timedelta(seconds=30)
 _LONGEST_RETRY: Final = timedelta(hours=1)
 _MOST_DOUBLINGS: Final = 7

@@ -43,6 +43,8 @@ class RemoteWorker:
 
     execution: UUID
     lease: str
+    # Which delivery of its message it works on; None: it does not distinguish them.
+    delivery: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,10 @@ class HeartbeatAnswer:
 
 class StaleAttemptError(TenantcronError):
     """The attempt has ended without its worker: a report on it changes nothing."""
+
+
+class OtherDeliveryError(TenantcronError):
+    """Another worker has the attempt, from an earlier or a later delivery of its message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +230,7 @@ class Callbacks:
 
 
 def _report(worker: RemoteWorker, progress: WorkerProgress) -> AttemptReport:
-    return AttemptReport(worker.execution, worker.lease, progress)
+    return AttemptReport(worker.execution, worker.lease, progress, worker.delivery)
 
 
 def _answer(renewal: Renewal) -> HeartbeatAnswer:
@@ -254,7 +260,12 @@ def _repeated(report: AttemptReport, end: RecordedEnd | None) -> RecordedReport:
     return RecordedReport(end.attempt, end.outcome, end.state, repeated=True)
 
 
-def _stale(report: AttemptReport, end: RecordedEnd | None) -> StaleAttemptError:
+def _stale(report: AttemptReport, end: RecordedEnd | None) -> TenantcronError:
+    if report.delivery is not None and end is not None and end.runs and not end.timed_out:
+        return OtherDeliveryError(
+            f"another worker has the attempt of execution {report.execution}: its message was "
+            "delivered twice. Repeat the first heartbeat, which takes over if that worker is silent"
+        )
     why = "another attempt has started since"
     if end is not None:
         outcome = end.outcome or (_TIMED_OUT if end.timed_out else "unknown")

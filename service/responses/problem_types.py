@@ -279,6 +279,18 @@ _ALL = (
         ),
         HTTPStatus.TOO_MANY_REQUESTS,
     ),
+    ProblemType(
+        Rule(
+            "TC740",
+            "other-delivery",
+            "Another worker has the attempt.",
+            "A broker delivers a message again if its first worker has not acknowledged it in "
+            "time. Only one worker may work on an attempt.",
+            "Repeat the first heartbeat: the worker takes over if the other one is silent. A "
+            "worker that gets this for a later heartbeat must stop.",
+        ),
+        HTTPStatus.CONFLICT,
+    ),
 )
 
 PROBLEMS = {kind.rule.code: kind for kind in _ALL}

@@ -416,6 +416,8 @@ execution = Table(
     # What its worker reported last: from 0 to 100, and a text.
     Column("progress", SmallInteger, nullable=True),
     Column("progress_text", String(200), nullable=True),
+    # Which delivery of its message is being worked on; None: its worker has not named one.
+    Column("delivery", String(64), nullable=True),
     # Until then, a replica stops the work of an ended execution; see `store.rows.left_work`.
     _time("stopping_until", nullable=True),
     CheckConstraint(

@@ -17,6 +17,9 @@ Who decides:
   cancellation is the answer to a heartbeat, and stops the renewal.
 - **Complete, fail.** A worker with the digest locks the row, and `finish.sql` ends the attempt, as
   it ends every other one.
+- **Deliver again.** A broker can deliver the message of an attempt to a second worker while the
+  first one works. Each delivery has its own name. A heartbeat with another name than the last one
+  is refused until the next one is almost due. After a crash the second worker takes over then.
 - **Expire.** Any replica finds `lease_until` in the past (`expired.sql`) and ends the attempt: as
   timed out after its deadline, as cancelled if that was requested, else as lost.
 - **Failed call.** The replica that called the target still knows the lease token. A response other
@@ -45,7 +48,7 @@ transaction has locked. A step whose row was skipped, or was not found, is repea
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import CursorResult
@@ -55,6 +58,10 @@ from tenantcron.store.connection.arrays import numbers, texts, times, uuids, wor
 from tenantcron.store.rows.executions import State, state_of
 from tenantcron.store.steps.claiming import Claimed, claimed_reader
 from tenantcron.store.steps.statements import statement
+
+# The part of the time between two heartbeats after which a silent delivery can be replaced. A
+# worker that sends three heartbeats in this time may miss one. The rest is for the next worker.
+_ALIVE: Final = 5 / 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +132,8 @@ class AttemptReport:
     execution: UUID
     digest: str
     progress: WorkerProgress = WorkerProgress()
+    # Which delivery of its message it works on; None: it does not distinguish them.
+    delivery: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +205,8 @@ def _of_one(report: AttemptReport, at: datetime | None) -> dict[str, object]:
         "digest": report.digest,
         "progress": report.progress.percent,
         "progress_text": report.progress.text,
+        "delivery": report.delivery,
+        "alive": _ALIVE,
         "at": at,
     }
 
@@ -206,6 +217,8 @@ def _of_all(reports: Sequence[AttemptReport], at: datetime | None) -> dict[str, 
         "digests": words(report.digest for report in reports),
         "progress": numbers(report.progress.percent for report in reports),
         "progress_texts": texts(report.progress.text for report in reports),
+        "deliveries": texts(report.delivery for report in reports),
+        "alive": _ALIVE,
         "at": at,
     }
 
@@ -221,6 +234,8 @@ class RecordedEnd:
     # Whether its worker reported the end, not a replica.
     reported: bool
     timed_out: bool
+    # Whether it still runs: another delivery of its message is worked on.
+    runs: bool = False
 
 
 async def recorded(
@@ -232,5 +247,10 @@ async def recorded(
     if row is None:
         return None
     return RecordedEnd(
-        state_of(row.state), row.handed_over_attempt, row.outcome, row.reported, bool(row.timed_out)
+        state_of(row.state),
+        row.handed_over_attempt,
+        row.outcome,
+        row.reported,
+        bool(row.timed_out),
+        bool(row.runs),
     )

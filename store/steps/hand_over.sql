@@ -11,6 +11,7 @@ SET
     attempt_deadline = %(deadline)s,
     progress = NULL,
     progress_text = NULL,
+    delivery = NULL,
     lease_until = least(greatest(e.lease_until, clock.now + %(first)s), %(deadline)s)
 FROM (SELECT coalesce(%(at)s::timestamptz, statement_timestamp()) AS now) AS clock
 WHERE

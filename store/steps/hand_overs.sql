@@ -23,6 +23,7 @@ SET
     attempt_deadline = f.deadline,
     progress = NULL,
     progress_text = NULL,
+    delivery = NULL,
     lease_until = least(
         greatest(e.lease_until, clock.now + make_interval(secs => f.first)), f.deadline
     )

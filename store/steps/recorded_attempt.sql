@@ -7,7 +7,8 @@ SELECT
         CASE WHEN e.state = 'SUCCEEDED' AND e.attempt = e.handed_over_attempt THEN 'SUCCEEDED' END
     ) AS outcome,
     e.reported_attempt IS NOT DISTINCT FROM e.handed_over_attempt AS reported,
-    e.attempt_deadline <= coalesce(%(at)s::timestamptz, statement_timestamp()) AS timed_out
+    e.attempt_deadline <= coalesce(%(at)s::timestamptz, statement_timestamp()) AS timed_out,
+    e.state = 'RUNNING' AND e.attempt = e.handed_over_attempt AS runs
 FROM tenantcron.execution AS e
 LEFT JOIN tenantcron.execution_attempt AS a
     ON

@@ -11,6 +11,7 @@ WHERE
     e.id = %(id)s AND e.state = 'RUNNING'
     AND e.handed_over_attempt = e.attempt AND e.handed_over_lease = %(digest)s
     AND e.attempt_deadline > clock.now
+    AND (%(delivery)s::text IS NULL OR e.delivery IS NULL OR e.delivery = %(delivery)s::text)
 RETURNING
     e.id, e.scheduled_for, e.tenant_id,
     coalesce((SELECT t.schema_name FROM tenantcron.tenant AS t WHERE t.id = e.tenant_id), '')

@@ -6,14 +6,16 @@ WITH clock AS MATERIALIZED (
 free AS MATERIALIZED (
     SELECT e.id, g.progress, g.progress_text
     FROM unnest(
-        %(ids)s::uuid[], %(digests)s::text[], %(progress)s::smallint[], %(progress_texts)s::text[]
-    ) AS g (id, digest, progress, progress_text)
+        %(ids)s::uuid[], %(digests)s::text[], %(progress)s::smallint[], %(progress_texts)s::text[],
+        %(deliveries)s::text[]
+    ) AS g (id, digest, progress, progress_text, delivery)
     JOIN tenantcron.execution AS e ON e.id = g.id
     CROSS JOIN clock
     WHERE
         e.state = 'RUNNING'
         AND e.handed_over_attempt = e.attempt AND e.handed_over_lease = g.digest
         AND e.attempt_deadline > clock.now
+        AND (g.delivery IS NULL OR e.delivery IS NULL OR e.delivery = g.delivery)
     FOR UPDATE OF e SKIP LOCKED
 )
 UPDATE tenantcron.execution AS e

@@ -3,16 +3,21 @@ WITH clock AS MATERIALIZED (
     SELECT coalesce(%(at)s::timestamptz, statement_timestamp()) AS now
 ),
 free AS MATERIALIZED (
-    SELECT e.id, g.progress, g.progress_text
+    SELECT e.id, g.progress, g.progress_text, g.delivery
     FROM unnest(
-        %(ids)s::uuid[], %(digests)s::text[], %(progress)s::smallint[], %(progress_texts)s::text[]
-    ) AS g (id, digest, progress, progress_text)
+        %(ids)s::uuid[], %(digests)s::text[], %(progress)s::smallint[], %(progress_texts)s::text[],
+        %(deliveries)s::text[]
+    ) AS g (id, digest, progress, progress_text, delivery)
     JOIN tenantcron.execution AS e ON e.id = g.id
     CROSS JOIN clock
     WHERE
         e.state = 'RUNNING'
         AND e.handed_over_attempt = e.attempt AND e.handed_over_lease = g.digest
         AND e.attempt_deadline > clock.now
+        AND (
+            g.delivery IS NULL OR e.delivery IS NULL OR e.delivery = g.delivery
+            OR e.heartbeat_at + %(alive)s * e.heartbeat_every <= clock.now
+        )
     FOR UPDATE OF e SKIP LOCKED
 )
 UPDATE tenantcron.execution AS e
@@ -24,7 +29,8 @@ SET
     ),
     heartbeat_at = clock.now,
     progress = coalesce(f.progress, e.progress),
-    progress_text = coalesce(f.progress_text, e.progress_text)
+    progress_text = coalesce(f.progress_text, e.progress_text),
+    delivery = coalesce(f.delivery, e.delivery)
 FROM free AS f, clock
 WHERE e.id = f.id AND e.state = 'RUNNING'
 RETURNING

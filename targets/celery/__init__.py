@@ -26,8 +26,12 @@ Crash points:
 - **Broker killed with messages.** RabbitMQ keeps persistent messages in durable queues. Messages
   that are lost (Redis without a file) are attempts without a heartbeat.
 - **Worker killed, RabbitMQ.** The message is unacknowledged, and RabbitMQ redelivers it at once.
-  The next worker repeats the same attempt, with the same idempotency key. Work that always kills
-  its worker is repeated until the attempt's `timeout` at most.
+  The next worker takes over when the heartbeat of the killed one is almost late, and repeats the
+  same attempt, with the same idempotency key. Work that always kills its worker is repeated until
+  the attempt's `timeout` at most.
+- **Message redelivered, worker alive.** The acknowledgement took too long for the broker, or the
+  connection was lost. The heartbeats of the two deliveries have different names. The second one is
+  refused and dropped.
 - **Worker killed, Redis.** Redis redelivers after its visibility timeout, which is an hour. The
   missed heartbeat comes first: the attempt is lost, and the next one is another message. The
   redelivered message gets 409.

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,38 @@ async def test_work_that_is_done_is_completed_although_its_result_is_refused(
     await asyncio.to_thread(run)
     assert (await work.row())["state"] == "SUCCEEDED"
     assert "the result was refused" in caplog.text
+
+
+async def test_a_second_delivery_waits_and_is_dropped_while_the_first_one_lives(
+    work: RemoteWork,
+) -> None:
+    address = replace((await started(work)).address, heartbeat=1.0)
+    first, second = CallbackWorker(address, "a"), CallbackWorker(address, "b")
+    begun = await asyncio.to_thread(first.begin)
+    assert begun is not None
+    assert not begun.is_over
+    other = await asyncio.to_thread(second.begin)
+    assert other is not None
+    assert (other.is_over, other.has_other_delivery) == (True, True)
+    # It takes over from a worker that was killed.
+    work.scheduling.clock.advance(seconds=26)
+    taken = await asyncio.to_thread(second.begin)
+    assert taken is not None
+    assert not taken.is_over
+
+
+async def test_a_worker_that_was_replaced_reports_no_failure(work: RemoteWork) -> None:
+    address = (await started(work)).address
+    first, second = CallbackWorker(address, "a"), CallbackWorker(address, "b")
+
+    def run() -> None:
+        with first.working() as attempt:
+            first.heartbeat(attempt)
+            work.scheduling.clock.advance(seconds=26)
+            second.begin()
+            first.heartbeat(attempt)
+            attempt.raise_if_cancelled()
+
+    with pytest.raises(WorkCancelled, match="another worker"):
+        await asyncio.to_thread(run)
+    assert (await work.row())["state"] == "RUNNING"

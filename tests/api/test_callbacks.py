@@ -245,6 +245,52 @@ class TestHeartbeats:
         assert (await worker.report("complete")).json()["state"] == "SUCCEEDED"
 
 
+class TestDeliveries:
+    """A broker delivers the message of an attempt again while its first worker runs."""
+
+    async def test_a_second_delivery_is_refused_while_the_first_one_sends_heartbeats(
+        self, work: RemoteWork
+    ) -> None:
+        worker, clock = await work.accepted(), work.scheduling.clock
+        assert (await worker.report("heartbeat", delivery="a")).status_code == 200
+        for _ in range(3):
+            clock.advance(seconds=20)
+            refused = await worker.report("heartbeat", delivery="b")
+            assert (refused.status_code, refused.json()["code"]) == (409, "TC740")
+            assert (await worker.report("heartbeat", delivery="a")).status_code == 200
+        failed = await worker.report("fail", message="second", delivery="b")
+        assert (failed.status_code, failed.json()["code"]) == (409, "TC740")
+        assert (await worker.report("complete")).json()["state"] == "SUCCEEDED"
+
+    async def test_it_takes_over_when_the_first_one_is_silent(self, work: RemoteWork) -> None:
+        worker, clock = await work.accepted(), work.scheduling.clock
+        await worker.report("heartbeat", delivery="a")
+        clock.advance(seconds=24)
+        assert (await worker.report("heartbeat", delivery="b")).status_code == 409
+        clock.advance(seconds=1)
+        assert (await worker.report("heartbeat", delivery="b")).status_code == 200
+        assert (await worker.report("heartbeat", delivery="a")).status_code == 409
+        clock.advance(seconds=20)
+        assert await expire(work) == 0
+        failed = await worker.report("fail", message="no paper", delivery="b")
+        assert failed.json()["state"] == "RETRYING"
+
+    async def test_the_next_attempt_has_its_own_deliveries(self, work: RemoteWork) -> None:
+        first = await work.accepted()
+        await first.report("heartbeat", delivery="a")
+        await first.report("fail", message="no capacity", delivery="a")
+        work.scheduling.clock.advance(minutes=2)
+        second = await work.accepted()
+        stale = await first.report("heartbeat", delivery="a")
+        assert (stale.status_code, stale.json()["code"]) == (409, "TC730")
+        assert (await second.report("heartbeat", delivery="b")).status_code == 200
+
+    async def test_a_worker_without_deliveries_is_not_refused(self, work: RemoteWork) -> None:
+        worker = await work.accepted()
+        await worker.report("heartbeat", delivery="a")
+        assert (await worker.report("heartbeat")).status_code == 200
+
+
 class TestReplica:
     async def test_the_replica_that_called_does_not_release_what_it_has_handed_over(
         self, work: RemoteWork

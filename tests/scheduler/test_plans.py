@@ -46,6 +46,7 @@ async def statements(scheduling: Scheduling) -> dict[str, dict[str, object]]:
     many = {
         "at": at, "ids": keys["ids"], "digests": ["0" * 32] * number,
         "progress": [1] * number, "progress_texts": ["reading"] * number,
+        "deliveries": ["a"] * number, "alive": 5 / 6,
     }  # fmt: skip
     return {
         "due": {"at": at, "batch": 500},
@@ -92,11 +93,11 @@ async def statements(scheduling: Scheduling) -> dict[str, dict[str, object]]:
         },
         "remote_heartbeat": {
             "at": at, "id": held[0]["id"], "digest": "0" * 32, "progress": 1,
-            "progress_text": "reading",
+            "progress_text": "reading", "delivery": "a", "alive": 5 / 6,
         },
         "remote_attempt": {
             "at": at, "id": held[0]["id"], "digest": "0" * 32, "progress": 1,
-            "progress_text": "reading",
+            "progress_text": "reading", "delivery": "a", "alive": 5 / 6,
         },
         "hand_overs": {
             "at": at, "ids": keys["ids"], "tokens": keys["tokens"],

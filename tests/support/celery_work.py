@@ -38,7 +38,7 @@ class CeleryWork:
     port: int
     workers: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
-    def start_worker(self) -> "subprocess.Popen[bytes]":
+    def start_worker(self, **variables: str) -> "subprocess.Popen[bytes]":
         """Start a worker with one process for tasks, and its parent."""
         log = (self.folder / f"worker{len(self.workers)}.log").open("wb")
         process = subprocess.Popen(
@@ -54,6 +54,7 @@ class CeleryWork:
                 "EFFECTS": str(self.folder),
                 "PYTHONPATH": str(Path(__file__).parents[1]),
                 "C_FORCE_ROOT": "1",
+                **variables,
             },
             stdout=subprocess.DEVNULL,
             stderr=log,
@@ -84,6 +85,11 @@ class CeleryWork:
             lines = (self.folder / kind).read_text(encoding="utf-8").splitlines()
             return Counter(line.split()[0] for line in lines)
         return Counter()
+
+    def logged(self, text: str) -> bool:
+        """Whether a worker has logged a text."""
+        logs = self.folder.glob("worker*.log")
+        return any(text in log.read_text(encoding="utf-8", errors="replace") for log in logs)
 
     def open(self, gate: str) -> None:
         """Let the tasks that wait for a gate continue."""

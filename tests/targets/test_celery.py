@@ -64,7 +64,7 @@ def test_killed_workers_lose_nothing_and_every_repeat_has_a_kill(
     tmp_path: Path, database_url: str, rabbit: Broker
 ) -> None:
     sagas = dict.fromkeys(REPORTS, "{gate: open}")
-    with celery_work(tmp_path, database_url, rabbit, sagas) as work:
+    with celery_work(tmp_path, database_url, rabbit, sagas, heartbeat="10s") as work:
         first, second = work.start_worker(), work.start_worker()
         work.fire(*sagas)
         until(lambda: work.keys("started").total() == 2)
@@ -133,4 +133,21 @@ def test_redis_redelivers_late_so_a_missed_heartbeat_starts_the_next_attempt(
         work.start_worker()
         until(lambda: all_succeeded(work, 1))
         assert [outcome for outcome, _ in attempts(database_url)] == ["LOST", "SUCCEEDED"]
+        assert work.keys("effects").total() == 1
+
+
+def test_a_message_that_redis_redelivers_does_not_start_a_task_that_runs(
+    tmp_path: Path, database_url: str, red: Broker
+) -> None:
+    sagas = {"report": "{gate: open}"}
+    with celery_work(tmp_path, database_url, red, sagas, heartbeat="5s") as work:
+        work.start_worker(VISIBILITY="1")
+        work.fire("report")
+        until(lambda: work.keys("started").total() == 1)
+        work.start_worker(VISIBILITY="1")
+        until(lambda: work.logged("another worker has the attempt"))
+        work.open("open")
+        until(lambda: all_succeeded(work, 1))
+        assert [row["attempt"] for row in executions(database_url)] == [1]
+        assert work.keys("started").total() == 1
         assert work.keys("effects").total() == 1

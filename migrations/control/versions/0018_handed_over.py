@@ -19,6 +19,7 @@ _COLUMNS = {
     "reported_attempt": "integer",
     "progress": "smallint",
     "progress_text": "varchar(200)",
+    "delivery": "varchar(64)",
     "stopping_until": "timestamptz",
 }
 
