@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.remote_work import HEARTBEAT, RemoteWork, remote_work
@@ -15,6 +17,7 @@ from tenantcron.scheduler.steps.attempts import AttemptOutcome, Stop
 from tenantcron.scheduler.steps.claim import release_unstarted
 from tenantcron.scheduler.steps.finish import recover_lost
 from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.errors import ConflictError, DatabaseAwayError
 
 RETRIES = {"retry": {"max_attempts": 2, "backoff": "1m", "max_backoff": "1m"}}
 
@@ -334,6 +337,35 @@ class TestReplica:
         work.executor.cancel((await work.row())["id"], stop)
         assert (await starting).outcome.value == stop.value
         assert (await work.last_worker.report("complete")).status_code == 409
+
+    @pytest.mark.parametrize(
+        "step",
+        [
+            "tenantcron.store.steps.callbacks.hand_over_free",
+            "tenantcron.store.steps.minting.permits",
+        ],
+    )
+    async def test_a_database_error_before_the_call_uses_up_no_attempt(
+        self, work: RemoteWork, monkeypatch: pytest.MonkeyPatch, step: str
+    ) -> None:
+        module, name = step.rsplit(".", 1)
+        original, errors = (
+            getattr(import_module(module), name),
+            [
+                DatabaseAwayError("the connection was lost"),
+                ConflictError("another transaction"),
+            ],
+        )
+
+        async def failing(*given: Any, **options: Any) -> Any:
+            if errors:
+                raise errors.pop()
+            return await original(*given, **options)
+
+        monkeypatch.setattr(step, failing)
+        monkeypatch.setattr("tenantcron.scheduler.steps.hand_over._FIRST_PAUSE", 0.0)
+        worker = await work.accepted()
+        assert (await worker.report("complete")).json()["attempt"] == 1
 
     async def test_the_next_occurrence_is_skipped_while_a_remote_worker_runs_the_previous_one(
         self, work: RemoteWork
