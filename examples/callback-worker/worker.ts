@@ -48,25 +48,41 @@ async function work(payload: Payload, signal: AbortSignal, progress: Progress): 
   return { steps };
 }
 
-/** Send a report. A lost response is no problem: a repeated report gets the recorded outcome. */
-async function report(
-  attempt: Attempt,
-  action: Action,
-  body: object,
-): Promise<{ status: number; answer: Answer }> {
-  for (let tries = 1; ; tries++) {
+/** The API does not accept the values of a report. */
+class RefusedError extends Error {}
+
+/** The attempt is over: it was ended elsewhere, and no report on it is accepted. */
+class OverError extends Error {}
+
+/**
+ * Send a report, again if its response is lost or the API is not available: a repeated report gets
+ * the recorded outcome. Give up when the attempt is lost without a heartbeat.
+ */
+async function report(attempt: Attempt, action: Action, body: object): Promise<Answer> {
+  const end = Date.now() + 1000 * attempt.heartbeat;
+  for (;;) {
+    let problem: string;
     try {
       const response = await fetch(`${attempt.url}:${action}`, {
         method: "POST",
         headers: { Authorization: `Bearer ${attempt.token}`, "Content-Type": "application/json" },
         body: JSON.stringify(body),
-        signal: AbortSignal.timeout(10_000),
+        signal: AbortSignal.timeout(Math.ceil(250 * attempt.heartbeat)),
       });
-      if (response.status < 500 && response.status !== 429)
-        return { status: response.status, answer: (await response.json()) as Answer };
+      problem = `${action}: HTTP ${response.status}`;
+      if (response.status < 500 && response.status !== 429) {
+        const answer = (await response.json()) as Answer;
+        if (response.ok) return answer;
+        problem = answer.detail ?? problem;
+        throw response.status === 409 || response.status === 401
+          ? new OverError(problem)
+          : new RefusedError(problem);
+      }
     } catch (error) {
-      if (tries >= 20) throw error;
+      if (error instanceof OverError || error instanceof RefusedError) throw error;
+      problem = `${action}: ${error}`;
     }
+    if (Date.now() + 500 > end) throw new Error(problem);
     await sleep(500);
   }
 }
@@ -76,19 +92,29 @@ async function run(attempt: Attempt, payload: Payload): Promise<void> {
   const stop = new AbortController();
   let latest: object = {};
   const beat = async (): Promise<void> => {
-    const { status, answer } = await report(attempt, "heartbeat", latest);
-    if (status === 409 || answer.cancel) stop.abort(new Error(answer.reason ?? answer.detail));
+    try {
+      const answer = await report(attempt, "heartbeat", latest);
+      if (answer.cancel) stop.abort(new Error(answer.reason));
+    } catch (error) {
+      // The next heartbeat may arrive; an attempt that is over has no next one.
+      if (error instanceof OverError) stop.abort(error);
+      else console.error(error);
+    }
   };
-  await beat();
-  const beats = setInterval(() => beat().catch(console.error), (attempt.heartbeat * 1000) / 3);
+  const beats = setInterval(beat, (attempt.heartbeat * 1000) / 3);
   try {
+    await beat();
+    stop.signal.throwIfAborted();
     const progress: Progress = (percent, text) => {
       latest = { progress: percent, progress_text: text };
     };
     const result = await work(payload, stop.signal, progress);
     await report(attempt, "complete", { result, progress: 100 });
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
+    const cause = stop.signal.aborted ? stop.signal.reason : error;
+    // The attempt has ended elsewhere, so there is nothing to report.
+    if (cause instanceof OverError || error instanceof OverError) return console.error(String(cause));
+    const message = cause instanceof Error ? cause.message : String(cause);
     await report(attempt, "fail", { message, retryable: !(error instanceof FinalError) });
   } finally {
     clearInterval(beats);

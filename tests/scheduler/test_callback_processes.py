@@ -7,6 +7,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
 
+import httpx
+import pytest
 from support.fleet import Shell
 from support.node import node_program
 from support.patience import PATIENCE
@@ -147,22 +149,87 @@ def compiled_worker(folder: Path) -> Path:
     return folder / "worker.js"
 
 
+class Refusing(PatientService):
+    """An API that answers every report with the same status, from the second one on if asked."""
+
+    def __init__(self, status: int, first: int) -> None:
+        super().__init__(_RefusingHandler, seed=1)
+        self.status, self.first = status, first
+        self.reports: list[str] = []
+
+
+class _RefusingHandler(PatientHandler):
+    server: Refusing
+
+    def take(self) -> None:
+        self.body()
+        with self.server.lock:
+            self.server.reports.append(self.path.rpartition(":")[2])
+            is_first = len(self.server.reports) == 1
+        body = b'{"cancel": false, "detail": "the attempt is over"}'
+        self.send_response(self.server.first if is_first else self.server.status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@contextmanager
+def example_worker(worker: Path, target: int) -> Iterator["subprocess.Popen[str]"]:
+    node = subprocess.Popen(
+        ["node", str(worker)],
+        env={**os.environ, "PORT": str(target)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert node.stdout is not None
+        assert node.stdout.readline() == f"listening on {target}\n"
+        yield node
+    finally:
+        node.kill()
+        node.communicate()
+
+
+@pytest.mark.parametrize(
+    ("first", "status", "last", "reports"),
+    [
+        (500, 500, "fail: HTTP 500", {"heartbeat", "complete", "fail"}),
+        (200, 409, "the attempt is over", {"heartbeat", "complete"}),
+        (409, 409, "the attempt is over", {"heartbeat"}),
+    ],
+    ids=["broken", "over", "over-before"],
+)
+def test_the_example_worker_gives_up(
+    tmp_path: Path, first: int, status: int, last: str, reports: set[str]
+) -> None:
+    worker, target = compiled_worker(tmp_path), free_port()
+    with (
+        at_service(Refusing(status, first)) as service,
+        example_worker(worker, target) as node,
+    ):
+        url = f"http://127.0.0.1:{service.server_address[1]}/v1/executions/1"
+        headers = {
+            "X-Tenantcron-Callback-Url": url,
+            "X-Tenantcron-Callback-Token": "token",
+            # Short if it waits for its end; long if the next heartbeat must not come first.
+            "X-Tenantcron-Heartbeat": "1" if first == 500 else "60",
+        }
+        body = {"payload": {"steps": 1}}
+        accepted = httpx.post(f"http://127.0.0.1:{target}/run", headers=headers, json=body)
+        assert accepted.status_code == 202
+        assert node.stderr is not None
+        assert any(last in line for line in node.stderr)
+        assert set(service.reports) == reports
+
+
 def test_the_example_worker_reports_progress_and_the_result(
     tmp_path: Path, database_url: str
 ) -> None:
     worker, target = compiled_worker(tmp_path), free_port()
     with ExitStack() as stack:
         fleet, port = stack.enter_context(cluster(tmp_path, database_url, target))
-        node = subprocess.Popen(
-            ["node", str(worker)],
-            env={**os.environ, "PORT": str(target)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        stack.callback(node.communicate)
-        stack.callback(node.kill)
-        assert node.stdout is not None
-        assert node.stdout.readline() == f"listening on {target}\n"
+        stack.enter_context(example_worker(worker, target))
         stack.enter_context(api(fleet, port))
         fleet.start()
         fire(fleet)
