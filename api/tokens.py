@@ -8,12 +8,11 @@ verify authenticates no caller, so it cannot introspect itself.
 import hmac
 import json
 from collections.abc import Mapping
-from typing import Any, Final, NotRequired
+from typing import Any, Final
 from urllib.parse import parse_qs
 
 import structlog
 from fastapi import APIRouter, Request, Response
-from typing_extensions import TypedDict
 
 from tenantcron.actor.verification import InvalidTokenError, Proof
 from tenantcron.api.replies import json_reply
@@ -23,6 +22,7 @@ from tenantcron.scheduler.tokens.live_tokens import LiveTokens
 from tenantcron.service.callers import bearer_of
 from tenantcron.service.problems import ApiProblem, invalid, unauthenticated
 from tenantcron.service.rate_limits import enforce_rate_limit
+from tenantcron.service.responses.execution_tokens import RenewedToken, TokenIntrospection
 from tenantcron.service.roles import Permission
 from tenantcron.service.work import Service
 
@@ -44,34 +44,6 @@ _BODY: Final[dict[str, Any]] = {
         "content": {kind: {"schema": _SCHEMA} for kind in (_FORM, _JSON)},
     }
 }
-
-
-class TokenIntrospection(TypedDict):
-    """Whether a token is active, and its claims if so."""
-
-    active: bool
-    token_type: NotRequired[str]
-    iss: NotRequired[str]
-    sub: NotRequired[str]
-    aud: NotRequired[str]
-    jti: NotRequired[str]
-    iat: NotRequired[int]
-    nbf: NotRequired[int]
-    exp: NotRequired[int]
-    tenant: NotRequired[str]
-    roles: NotRequired[list[str]]
-    execution: NotRequired[str]
-    attempt: NotRequired[int]
-    deadline: NotRequired[int]
-    owner: NotRequired[str]
-
-
-class RenewedToken(TypedDict):
-    """A new token, as in RFC 6749."""
-
-    access_token: str
-    token_type: str
-    expires_in: int
 
 
 @router.post(

@@ -4,7 +4,11 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from tenantcron.client.calls import ApiCall, ListCall, body_of, path_of, query_of
-from tenantcron.service.responses.shapes import ExecutionDetailsResponse, ExecutionResponse
+from tenantcron.service.responses.shapes import (
+    ExecutionDetailsResponse,
+    ExecutionLogResponse,
+    ExecutionResponse,
+)
 
 
 def list_all(
@@ -35,6 +39,11 @@ def list_all(
 def show(execution: str) -> ApiCall[ExecutionDetailsResponse]:
     """Get an execution with its attempts."""
     return ApiCall("GET", path_of("executions", execution), ExecutionDetailsResponse)
+
+
+def log(execution: str) -> ApiCall[ExecutionLogResponse]:
+    """Get the stored logs of the attempts of an execution."""
+    return ApiCall("GET", path_of("executions", execution, "log"), ExecutionLogResponse)
 
 
 def retry(execution: str) -> ApiCall[ExecutionResponse]:

@@ -1,9 +1,13 @@
-"""Calls that plan and apply manifests."""
+"""Calls that plan and apply manifests, and read their versions."""
 
 from typing import Literal
 
-from tenantcron.client.calls import ApiCall, Query, path_of
-from tenantcron.service.responses.shapes import ManifestResultResponse
+from tenantcron.client.calls import ApiCall, ListCall, Query, path_of
+from tenantcron.service.responses.shapes import (
+    ManifestResultResponse,
+    ManifestVersionDetailsResponse,
+    ManifestVersionResponse,
+)
 
 MediaType = Literal["application/yaml", "application/json"]
 
@@ -20,6 +24,18 @@ def apply(
 ) -> ApiCall[ManifestResultResponse]:
     """Apply a manifest to the schedules of its tenant."""
     return _call(tenant, "apply", content, media_type, query)
+
+
+def versions(tenant: str) -> ListCall[ManifestVersionResponse]:
+    """List the versions of a manifest, newest first."""
+    path = path_of("tenants", tenant, "manifest-versions")
+    return ListCall(path, "manifest_versions", ManifestVersionResponse)
+
+
+def version(tenant: str, number: int) -> ApiCall[ManifestVersionDetailsResponse]:
+    """Get a version of a manifest with its schedules."""
+    path = path_of("tenants", tenant, "manifest-versions", str(number))
+    return ApiCall("GET", path, ManifestVersionDetailsResponse)
 
 
 def _call(

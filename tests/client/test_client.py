@@ -12,7 +12,17 @@ import pytest
 from support.both_ways import BothWays, both_ways
 from support.database import Server
 
-from tenantcron.client import AsyncClient, Client, ProblemError, RequestError, schedules, tenants
+from tenantcron.client import (
+    AsyncClient,
+    Client,
+    ProblemError,
+    RequestError,
+    execution_tokens,
+    executions,
+    manifests,
+    schedules,
+    tenants,
+)
 from tenantcron.client.cluster import liveness
 from tenantcron.client.executions import retry
 
@@ -47,6 +57,19 @@ def test_a_problem_has_its_code_status_and_correlation_id(served: BothWays) -> N
     assert (problem.code, problem.status) == ("TC703", 404)
     assert problem.detail in str(problem)
     assert problem.correlation_id
+
+
+def test_logs_and_versions_of_manifests_are_read(served: BothWays) -> None:
+    with Client(served.server, served.token) as client:
+        (first,) = client.each(manifests.versions("acme"))
+        shown = client.send(manifests.version("acme", first["version"]))
+        assert shown["version"] == first["version"]
+        with pytest.raises(ProblemError, match="does not exist"):
+            client.send(executions.log("00000000-0000-0000-0000-000000000001"))
+        # This server has no signing keys.
+        for call in (execution_tokens.introspect("nonsense"), execution_tokens.renew()):
+            with pytest.raises(ProblemError, match="no signing keys"):
+                client.send(call)
 
 
 class _Busy(BaseHTTPRequestHandler):
