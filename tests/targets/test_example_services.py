@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -48,12 +48,15 @@ def program(folder: Path, file: str, port: int, **variables: str) -> Iterator[li
 
 
 @contextmanager
-def scheduling(folder: Path, url: str, *, api: bool = False, **variables: str) -> Iterator[Shell]:
+def scheduling(
+    folder: Path, url: str, given: Mapping[str, str], *, api: bool = False
+) -> Iterator[Shell]:
     """Apply the manifest, and run a scheduler, and the API if it is needed."""
     shell, port = Shell(folder, url), free_port()
     applied = shell("apply-manifest", "acme.yaml", "--create-tenants")
     assert applied.code == 0, applied
-    variables |= {
+    variables = {
+        **given,
         "TENANTCRON_MASTER_KEY": os.urandom(32).hex(),
         "TENANTCRON_CALLBACK_URL": f"http://127.0.0.1:{port}",
     }
@@ -79,7 +82,7 @@ def test_the_http_service_does_the_work_of_a_signed_request(
     folder = copied("http", tmp_path, port)
     with (
         program(folder, "service.py", port, **secret) as printed,
-        scheduling(folder, database_url, **secret) as shell,
+        scheduling(folder, database_url, secret) as shell,
     ):
         triggered(shell)
     assert printed == ["acme: 4 invoices, attempt 1"]
@@ -92,7 +95,7 @@ def test_the_callback_worker_reports_progress_and_the_result(
     folder = copied("callback-worker", tmp_path, port)
     with (
         program(folder, "worker.py", port) as printed,
-        scheduling(folder, database_url, api=True) as shell,
+        scheduling(folder, database_url, {}, api=True) as shell,
     ):
         triggered(shell)
         (row,) = [row for row in executions(database_url) if row["state"] == "SUCCEEDED"]
