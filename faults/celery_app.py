@@ -38,7 +38,14 @@ def work(self: TenantcronTask, execution: dict[str, Any]) -> None:
             sleep(remote_records.OVERDUE_FOR)
         with suppress(SoftTimeLimitExceeded):
             sleep(remote_records.OVERDUE_FOR - remote_records.OVERDUE_TIMEOUT)
+    elif kind.startswith(remote_records.SILENT) and attempt == 1:
+        # The attempt is lost, and this process reports while the next one works.
+        RecordingWorker.is_silent = True
+        sleep(remote_records.SILENT_FOR)
+        RecordingWorker.is_silent = False
     else:
+        if kind.startswith(remote_records.SILENT):
+            sleep(remote_records.AFTER_SILENCE)
         self.work.raise_if_cancelled()
     record("E", key, attempt)
     if kind.startswith(remote_records.TWICE):

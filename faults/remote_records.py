@@ -10,9 +10,9 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
-from tenantcron.client.callbacks import CallbackWorker
+from tenantcron.client.callbacks import AttemptWork, CallbackWorker
 from tenantcron.client.calls import ApiCall
 from tenantcron.client.errors import ProblemError, RequestError
 from tenantcron.service.responses.callbacks import ReportResponse
@@ -44,12 +44,19 @@ def record(kind: str, key: str, attempt: object) -> None:
 class RecordingWorker(CallbackWorker):
     """Records how the API answers reports."""
 
+    # Whether this process sends no heartbeats, although it works.
+    is_silent: ClassVar[bool] = False
+
     @classmethod
     def of_headers(
         cls, headers: Mapping[str, str], delivery: str | None = None
     ) -> "RecordingWorker":
         """Return the worker of a request."""
         return cls(CallbackWorker.of_headers(headers).address, delivery)
+
+    def heartbeat(self, work: AttemptWork) -> bool:
+        """Send a heartbeat, unless the process is silent."""
+        return self.is_silent or super().heartbeat(work)
 
     def _report(self, call: ApiCall[ReportResponse]) -> ReportResponse:
         execution = self.address.execution

@@ -31,7 +31,7 @@ _BACKOFF = ("1s", "15s")
 # are fewer long ones.
 _KINDS = {
     Remote.CALLBACK: {QUICK: 2, LATE: 4, TWICE: 4, OVERDUE: 9, SILENT: 12},
-    Remote.CELERY: {QUICK: 2, LATE: 6, TWICE: 4, OVERDUE: 17},
+    Remote.CELERY: {QUICK: 2, LATE: 6, TWICE: 4, OVERDUE: 17, SILENT: 19},
 }
 
 
