@@ -18,6 +18,7 @@ from tenantcron.actor.verification import InvalidTokenError
 from tenantcron.api.executions import ExecutionPath
 from tenantcron.api.replies import json_reply
 from tenantcron.api.routing import problems
+from tenantcron.core.values import has_nul
 from tenantcron.core.words import visible
 from tenantcron.scheduler.steps.callbacks import (
     RecordedReport,
@@ -177,7 +178,7 @@ def _result(value: JsonValue) -> str | None:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if len(text.encode(errors="surrogatepass")) > LONGEST_RESULT:
         raise invalid(f"the result has more than {LONGEST_RESULT} bytes of JSON: store a reference")
-    if "\\u0000" in text or storable(text) != text:
+    if storable(text) != text or ("\\u0000" in text and has_nul(value)):
         raise invalid("the result has a NUL or an unpaired surrogate, which cannot be stored")
     return text
 

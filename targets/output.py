@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
+from tenantcron.core.values import has_nul
 from tenantcron.targets.faults import storable
 from tenantcron.targets.responses import redacted
 
@@ -162,7 +163,8 @@ def keep_line(logger: WrappedLogger, method: str, event: EventDict) -> EventDict
 
 def _as_json(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    if storable(text) != text or "\\u0000" in text:
+    # A backslash before `u0000` may be text itself, so only then all strings are read.
+    if storable(text) != text or ("\\u0000" in text and has_nul(json.loads(text))):
         raise ValueError("text with NUL or an unpaired surrogate, which PostgreSQL cannot store")
     return text
 

@@ -56,6 +56,7 @@ def test_a_line_longer_than_the_log_is_truncated() -> None:
         (0, "0"),
         ("", '""'),
         (None, None),
+        ("a\\u0000", r'"a\\u0000"'),
     ],
 )
 def test_a_json_result_is_stored(value: object, kept: str | None) -> None:
