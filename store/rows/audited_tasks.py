@@ -67,12 +67,19 @@ WHERE
 ORDER BY t.fired_at
 LIMIT %(most)s
 """
-# The task of an execution in the audited period is kept: tasks are deleted months later.
+# The task of an execution in the audited period is kept: tasks are deleted months later. History
+# before the first task is not read.
 _ORPHANED = """
 SELECT e.id, e.tenant_id, e.saga_name, e.scheduled_for
 FROM tenantcron.execution AS e
 WHERE
-    e.schedule_id = e.id AND e.scheduled_for >= %(since)s
+    e.schedule_id = e.id AND e.scheduled_for >= greatest(%(since)s, coalesce((
+        SELECT least(t.execute_at, t.fired_at)
+        FROM tenantcron.task AS t
+        WHERE t.fired_at IS NOT NULL
+        ORDER BY t.fired_at
+        LIMIT 1
+    ), 'infinity'))
     AND (%(tenant)s::text IS NULL OR e.tenant_id = %(tenant)s)
     AND NOT EXISTS (
         SELECT FROM tenantcron.task AS t WHERE t.id = e.id AND t.fired_at IS NOT NULL
