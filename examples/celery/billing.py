@@ -18,6 +18,8 @@ app.conf.update(
     broker_transport_options={"visibility_timeout": 6 * 3600},
     # A task finishes and reports its end; its redelivered message is dropped.
     worker_cancel_long_running_tasks_on_connection_loss=False,
+    # After a reconnect Celery fetches less until running tasks end; with RabbitMQ it may stay so.
+    worker_enable_prefetch_count_reduction=False,
 )
 
 

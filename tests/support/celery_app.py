@@ -17,6 +17,7 @@ from tenantcron.client.celery import TenantcronTask
 app = Celery("tests", broker=os.environ["BROKER"])
 app.conf.update(
     worker_prefetch_multiplier=1,
+    worker_enable_prefetch_count_reduction=False,
     task_create_missing_queues=True,
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,
