@@ -59,6 +59,12 @@ class StoredToken:
     revoked_at: datetime | None
 
 
+def id_within(text: str) -> str | None:
+    """Return the id of a token; None if the text is not a token."""
+    found = _FORM.fullmatch(text)
+    return found["id"] if found else None
+
+
 def make_token() -> NewToken:
     """Generate a random token."""
     public = "".join(secrets.choice(_ID_ALPHABET) for _ in range(_ID_LENGTH))

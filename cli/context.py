@@ -10,6 +10,7 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
+from tenantcron.actor.api_tokens import id_within
 from tenantcron.cli.columns import Column, Fit
 from tenantcron.cli.contexts.context import Context, read_context
 from tenantcron.cli.contexts.context_file import ContextFile, load_contexts
@@ -64,13 +65,21 @@ def _configure_set(parser: argparse.ArgumentParser) -> None:
     place = parser.add_mutually_exclusive_group(required=True)
     place.add_argument("--server", metavar="URL", help="use this server")
     words = "use the database whose URL is in a variable"
-    place.add_argument("--database-url-env", metavar="NAME", help=words)
+    place.add_argument("--database-url-env", metavar="NAME", type=_variable, help=words)
     words = "use the database whose URL is in a file"
     place.add_argument("--database-url-file", metavar="FILE", help=words)
     token = parser.add_mutually_exclusive_group()
-    token.add_argument("--token-env", metavar="NAME", help="take the token from a variable")
+    words = "take the token from a variable"
+    token.add_argument("--token-env", metavar="NAME", type=_variable, help=words)
     token.add_argument("--token-file", metavar="FILE", help="take the token from a file")
     token.add_argument("--token-stdin", action="store_true", help="store the token from stdin")
+
+
+def _variable(text: str) -> str:
+    """Parse the name of a variable. What is none may be a secret, so it is not shown."""
+    if not text.isidentifier() or not text.isascii() or id_within(text):
+        raise UsageError("this takes the name of a variable, not its value: store the value there")
+    return text
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -108,7 +108,7 @@ def _reported(arguments: list[str]) -> int:
         code = _run(arguments)
         sys.stdout.flush()
     except TenantcronError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {without_credentials(str(error))}", file=sys.stderr)
         return _misuse(arguments)
     except BrokenPipeError:
         raise

@@ -6,6 +6,7 @@ from datetime import timedelta
 from rich.console import Console
 from rich.text import Text
 
+from tenantcron.actor.api_tokens import id_within
 from tenantcron.cli.clusters.cluster import ClusterAccess
 from tenantcron.cli.columns import Column, Fit
 from tenantcron.cli.moments import utc
@@ -117,9 +118,16 @@ async def _revoke(cluster: ClusterAccess, arguments: argparse.Namespace) -> Comm
 
 
 async def _id_of(cluster: ClusterAccess, given: str) -> str:
-    """Return the id of a token by its id or name; of tokens with the same name, one is valid."""
+    """Return the id of a token by its id or name; of tokens with the same name, one is valid.
+
+    A leaked token is at hand as a whole, so that is accepted, too.
+    """
+    given = id_within(given) or given
     tokens = (await cluster.tokens.list_all())["tokens"]
     for token in tokens:
         if given == token["id"] or (given == token["name"] and not token["revoked_at"]):
             return token["id"]
-    raise NotFoundError(f"there is no token {given!a}", "`tenantcron token list` shows all")
+    hint = "`tenantcron token list` shows all"
+    if any(given == token["name"] for token in tokens):
+        raise NotFoundError(f"all tokens named {given!a} are revoked", hint)
+    raise NotFoundError(f"there is no token {given!a}", hint)

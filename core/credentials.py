@@ -25,11 +25,15 @@ _QUERY = (
     r"[^\s&;#\"'<>]+"
 )
 _CREDENTIALS = re.compile(f"{_USER}|{_QUERY}", re.ASCII | re.IGNORECASE)
+# API tokens, see `actor.api_tokens`; their ids are no secrets.
+_API_TOKEN = re.compile(r"(?P<id>tc_[0-9a-z]{12}_)[0-9A-Za-z]{43}")
 
 
 def without_credentials(text: str) -> str:
-    """Return a text with the credentials in its URLs hidden."""
-    # Nearly no text has a URL, and logs pass thousands of texts.
+    """Return a text with API tokens, and the credentials in its URLs, hidden."""
+    # Nearly no text has a token or a URL, and logs pass thousands of texts.
+    if "tc_" in text:
+        text = _API_TOKEN.sub(rf"\g<id>{HIDDEN}", text)
     return _CREDENTIALS.sub(_hidden, text) if ":/" in text else text
 
 

@@ -142,3 +142,22 @@ def test_an_unknown_context_is_answered_with_the_known_names(config: Path) -> No
         1,
         "error: there is no context 'zzz': the known names are prod\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--database-url-env", "postgresql://u:hunter2@h/db"),
+        ("--token-env", f"tc_{'a' * 12}_{'B' * 43}"),
+    ],
+)
+def test_a_secret_in_place_of_a_variable_is_refused_and_not_shown(
+    config: Path, option: str, value: str
+) -> None:
+    place = ["--server", SERVER] if option == "--token-env" else []
+
+    called = call(config, "context", "set", "prod", *place, option, value)
+
+    assert (called.code, "the name of a variable" in called.err) == (2, True)
+    assert not any(secret in called.err for secret in ("hunter2", "B" * 43))
+    assert "prod" not in call(config, "context", "list").out
