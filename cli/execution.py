@@ -20,7 +20,7 @@ from tenantcron.cli.operating import (
     past,
     scope,
 )
-from tenantcron.cli.responding import CommandResult, resolved, respond
+from tenantcron.cli.responding import DEFAULT_LIMIT, CommandResult, note_of_limit, resolved, respond
 from tenantcron.cli.watching import add_watch
 from tenantcron.core.errors import UsageError
 from tenantcron.core.execution_ids import SHORTEST_PREFIX, id_range
@@ -90,7 +90,11 @@ def _configure_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--since", metavar="TIME", type=past, help=words)
     parser.add_argument("--until", metavar="TIME", type=past, help="scheduled before TIME")
     parser.add_argument(
-        "--limit", metavar="N", type=number(1, _MOST), default=20, help="show at most N (20)"
+        "--limit",
+        metavar="N",
+        type=number(1, _MOST),
+        default=DEFAULT_LIMIT,
+        help="show at most N (20)",
     )
     add_cluster(parser)
     add_format(parser, has_table=True, listing="executions")
@@ -125,7 +129,8 @@ async def _list(cluster: ClusterAccess, arguments: argparse.Namespace) -> Comman
         else:
             console.print("no executions match")
 
-    return CommandResult({"executions": found}, show)
+    note = note_of_limit(len(found), arguments.limit)
+    return CommandResult({"executions": found}, show, note=note)
 
 
 async def _show(cluster: ClusterAccess, arguments: argparse.Namespace) -> CommandResult:

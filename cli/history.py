@@ -13,7 +13,7 @@ from tenantcron.cli.formats.records_text import change_details, change_title
 from tenantcron.cli.moments import utc
 from tenantcron.cli.numbers import number
 from tenantcron.cli.operating import add_cluster, add_format, add_tenant, past, scope
-from tenantcron.cli.responding import CommandResult, resolved, respond
+from tenantcron.cli.responding import DEFAULT_LIMIT, CommandResult, note_of_limit, resolved, respond
 from tenantcron.cli.terminal import Palette
 from tenantcron.core.words import visible
 from tenantcron.service.responses.shapes import ClusterAuditRecordResponse
@@ -48,7 +48,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--since", metavar="TIME", type=past, help=words)
     parser.add_argument("--until", metavar="TIME", type=past, help="changed before TIME")
     parser.add_argument(
-        "--limit", metavar="N", type=number(1, _MOST), default=20, help="show at most N (20)"
+        "--limit",
+        metavar="N",
+        type=number(1, _MOST),
+        default=DEFAULT_LIMIT,
+        help="show at most N (20)",
     )
     add_cluster(parser)
     add_format(parser, has_table=True, listing="audit_records")
@@ -67,7 +71,8 @@ async def _work(cluster: ClusterAccess, arguments: argparse.Namespace) -> Comman
         else:
             console.print("no changes")
 
-    return CommandResult({"audit_records": records}, show)
+    note = note_of_limit(len(records), arguments.limit)
+    return CommandResult({"audit_records": records}, show, note=note)
 
 
 def _print(records: Sequence[ClusterAuditRecordResponse], console: Console) -> None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import cast
+from typing import Final, cast
 
 from rich.console import Console
 
@@ -30,7 +30,12 @@ class CommandResult:
     data: Mapping[str, object]
     show: Callable[[Console], None]
     code: int = 0
+    # What people should know besides, for stderr.
+    note: str | None = None
 
+
+# Of lists of executions, tasks and audit records.
+DEFAULT_LIMIT: Final = 20
 
 ClusterWork = Callable[[ClusterAccess, argparse.Namespace], Awaitable[CommandResult]]
 
@@ -60,7 +65,16 @@ def print_result(arguments: argparse.Namespace, result: CommandResult) -> int:
             result.show(output(is_wide=arguments.wide))
         else:
             _print_response(arguments, result.data)
+    if result.note:
+        print(f"note: {result.note}", file=sys.stderr)
     return result.code
+
+
+def note_of_limit(number: int, limit: int) -> str | None:
+    """Return a note if a list may have been cut at the default limit."""
+    if number < limit or limit != DEFAULT_LIMIT:
+        return None
+    return f"these are the newest {limit}; for more, raise --limit"
 
 
 def _print_response(arguments: argparse.Namespace, data: Mapping[str, object]) -> None:

@@ -22,7 +22,7 @@ from tenantcron.cli.operating import (
     future,
     past,
 )
-from tenantcron.cli.responding import CommandResult, resolved, respond
+from tenantcron.cli.responding import DEFAULT_LIMIT, CommandResult, note_of_limit, resolved, respond
 from tenantcron.cli.watching import add_watch
 from tenantcron.client.tasks import Submission
 from tenantcron.core.durations import parse_duration
@@ -125,7 +125,11 @@ def _configure_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--since", metavar="TIME", type=past, help="executed at or after TIME")
     parser.add_argument("--until", metavar="TIME", type=future, help="executed before TIME")
     parser.add_argument(
-        "--limit", metavar="N", type=number(1, _MOST), default=20, help="show at most N (20)"
+        "--limit",
+        metavar="N",
+        type=number(1, _MOST),
+        default=DEFAULT_LIMIT,
+        help="show at most N (20)",
     )
     add_cluster(parser)
     add_format(parser, has_table=True, listing="tasks")
@@ -199,7 +203,8 @@ async def _list(cluster: ClusterAccess, arguments: argparse.Namespace) -> Comman
         else:
             console.print("no tasks match")
 
-    return CommandResult({"tasks": found}, show)
+    note = note_of_limit(len(found), arguments.limit)
+    return CommandResult({"tasks": found}, show, note=note)
 
 
 async def _show(cluster: ClusterAccess, arguments: argparse.Namespace) -> CommandResult:

@@ -45,7 +45,10 @@ def _ref(text: str) -> ScheduleRef | TaskRef:
     if not name[:1].isdecimal() or not is_prefix(name):
         return schedule_ref(text)
     if not slash:
-        raise UsageError(f"write TENANT/{name}: a task is named with its tenant")
+        raise UsageError(
+            f"{name} needs a name: TENANT/SCHEDULE of an execution, or TENANT/{name} of a task. "
+            f"`tenantcron execution show {name}` shows an execution with its reason"
+        )
     return task_ref(f"{tenant}/{name}")
 
 

@@ -290,3 +290,14 @@ def test_an_unknown_state_is_reported_with_the_valid_ones(shell: Shell) -> None:
     assert "'RUNING'" in called.err
     # argparse quotes the choices before Python 3.12.8 only.
     assert "PENDING, RUNNING, RETRYING" in called.err.replace("'", "")
+
+
+def test_a_list_that_ends_at_the_default_limit_says_so(shell: Shell) -> None:
+    for _ in range(20):
+        trigger(shell, "acme/nightly")
+
+    listed = shell("execution", "list", "--format", "csv")
+
+    assert len(listed.out.splitlines()) == 21
+    assert listed.err == "note: these are the newest 20; for more, raise --limit\n"
+    assert shell("execution", "list", "--limit", "19").err == ""
