@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             add_reason(action, required=name == "pause")
             add_actor(action)
         if name == "pause":
-            words = "end the pause at TIME: 2h, monday, … (until resumed)"
+            words = "end the pause at TIME (UTC): 2h, monday, … (until resumed)"
             action.add_argument("--until", metavar="TIME", type=future, help=words)
             words = "cancel pending executions, except manually triggered ones"
             action.add_argument("--cancel-pending", action="store_true", help=words)
