@@ -29,7 +29,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg import capabilities, generators, waiting
@@ -53,6 +53,9 @@ _RESOLVE_SECONDS: Final = 5.0
 # The meaning of `connect_timeout = 0` in psycopg.
 _LONGEST_CONNECT: Final = 130
 
+# For the first statement of a new connection.
+_FIRST_ANSWER_SECONDS: Final = 10.0
+
 T = TypeVar("T")
 
 
@@ -71,8 +74,8 @@ class BoundedConnection(psycopg.AsyncConnection[tuple[object, ...]]):
     answer_within: float | None = LONGEST.total_seconds()
     # Called with the server's process id when a statement is slow.
     on_slow: Callable[[int], None] | None = None
-    # Whether no pooler is between this connection and its session; None: not known yet.
-    is_direct: bool | None = None
+    # Whether no pooler is between this connection and its session, see `prepared`.
+    is_direct = False
 
     async def wait(
         self, gen: PQGen[T], interval: float = _INTERVAL, timeout: float | None = None
@@ -132,6 +135,21 @@ async def connect(
         raise psycopg.errors.ConnectionTimeout("connection timeout expired") from error
     hosts.remember(connection)
     connection.answer_within = answer_within
+    return connection
+
+
+async def connect_directly(conninfo: str = "", **parameters: Any) -> BoundedConnection:
+    """Connect as `connect` does, and find out whether a pooler is in between."""
+    connection = await connect(conninfo, **parameters)
+    is_autocommit = connection.autocommit
+    try:
+        async with asyncio.timeout(_FIRST_ANSWER_SECONDS):
+            await connection.set_autocommit(True)
+            cursor = await connection.execute("SELECT pg_catalog.pg_backend_pid()")
+            connection.is_direct = await cursor.fetchone() == (connection.pgconn.backend_pid,)
+            await connection.set_autocommit(is_autocommit)
+    except TimeoutError as error:
+        raise psycopg.errors.ConnectionTimeout("connection timeout expired") from error
     return connection
 
 

@@ -311,7 +311,7 @@ async def _engine(
         connect_args={
             **target.parameters,
             "prepare_threshold": None,
-            "async_creator_fn": with_retries(deadlines.connect, patience.total_seconds()),
+            "async_creator_fn": with_retries(deadlines.connect_directly, patience.total_seconds()),
         },
         # Statement errors end up in logs; parameters include payloads and the URLs of webhooks.
         hide_parameters=True,
@@ -362,7 +362,7 @@ def _begin(preparing: Preparing, connection: Connection) -> None:
     options = connection.get_execution_options()
     driver = _driver(connection.connection.driver_connection)
     driver.answer_within, driver.on_slow = options.get(_WITHIN), options.get(_ON_SLOW)
-    is_prepared = preparing.begins(connection, driver, is_small=options.get(_IS_SMALL, False))
+    is_prepared = preparing.begins(driver, is_small=options.get(_IS_SMALL, False))
     match options.get(_PINS, Pins.ALL):
         case Pins.NONE:
             return

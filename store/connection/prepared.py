@@ -18,14 +18,12 @@ which the server makes once for each connection:
 from typing import Final
 
 import psycopg
-from sqlalchemy import Connection
 from sqlalchemy.engine import ExceptionContext
 
 from tenantcron.store.connection.deadlines import BoundedConnection
 
 # A step of at most so many rows is small.
 FEW: Final = 32
-_BACKEND: Final = "SELECT pg_catalog.pg_backend_pid()"
 # invalid_sql_statement_name and duplicate_prepared_statement: the session is another one.
 _LOST: Final = ("26000", "42P05")
 # feature_not_supported, of a statement: "cached plan must not change result type".
@@ -38,16 +36,11 @@ class Preparing:
     def __init__(self) -> None:
         self._is_allowed = True
 
-    def begins(self, connection: Connection, driver: BoundedConnection, *, is_small: bool) -> bool:
+    def begins(self, driver: BoundedConnection, *, is_small: bool) -> bool:
         """Return whether a transaction that begins now prepares its statements."""
         # Also for the BEGIN itself, which is several statements.
         driver.prepare_threshold = None
-        if not (is_small and self._is_allowed):
-            return False
-        if driver.is_direct is None:
-            process = connection.exec_driver_sql(_BACKEND).scalar_one()
-            driver.is_direct = process == driver.pgconn.backend_pid
-        return driver.is_direct
+        return is_small and self._is_allowed and driver.is_direct
 
     def discard_stale(self, context: ExceptionContext) -> None:
         """Treat a connection with a stale statement as lost."""
