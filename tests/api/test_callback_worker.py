@@ -153,8 +153,8 @@ async def test_a_worker_that_was_replaced_reports_no_failure(work: RemoteWork) -
     first, second = CallbackWorker(address, "a"), CallbackWorker(address, "b")
 
     def run() -> None:
-        with first.working() as attempt:
-            first.heartbeat(attempt)
+        # Begun before, so that no heartbeat of its thread comes in between.
+        with first.working(first.begin()) as attempt:
             work.scheduling.clock.advance(seconds=26)
             second.begin()
             first.heartbeat(attempt)
