@@ -138,7 +138,7 @@ async def connect(
     return connection
 
 
-async def connect_directly(conninfo: str = "", **parameters: Any) -> BoundedConnection:
+async def connect_and_find_pooler(conninfo: str = "", **parameters: Any) -> BoundedConnection:
     """Connect as `connect` does, and find out whether a pooler is in between."""
     connection = await connect(conninfo, **parameters)
     is_autocommit = connection.autocommit

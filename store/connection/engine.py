@@ -311,7 +311,9 @@ async def _engine(
         connect_args={
             **target.parameters,
             "prepare_threshold": None,
-            "async_creator_fn": with_retries(deadlines.connect_directly, patience.total_seconds()),
+            "async_creator_fn": with_retries(
+                deadlines.connect_and_find_pooler, patience.total_seconds()
+            ),
         },
         # Statement errors end up in logs; parameters include payloads and the URLs of webhooks.
         hide_parameters=True,
