@@ -1,11 +1,13 @@
 """A replica that has nothing else to start fires and claims in one transaction."""
 
 import pytest
-from support.replicas import Works, at_work, due, until_idle, until_state
+from support.replicas import Works, at_work, due, made, until_idle, until_state
 from support.scheduling import Scheduling
 
+from tenantcron.scheduler.replica import claim_loop
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps.start_at_once import FiredAndClaimed, fire_and_claim
+from tenantcron.store.connection.errors import DatabaseAwayError
 from tenantcron.store.connection.locks import Lock, take_lock
 from tenantcron.store.connection.prepared import FEW
 
@@ -152,3 +154,18 @@ async def test_an_execution_of_another_service_is_left_to_it(scheduling: Schedul
 
     assert (found.executions, found.is_all_started) == (1, False)
     assert await scheduling.states() == [("PENDING", None)]
+
+
+async def test_the_claim_loop_is_woken_if_the_end_is_unknown(
+    real: Scheduling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lost(*_: object) -> FiredAndClaimed:
+        raise DatabaseAwayError("the response to the commit was lost")
+
+    monkeypatch.setattr(claim_loop, "fire_and_claim", lost)
+    async with made(real, Works()) as run:
+        run._claiming._is_idle = True
+        with pytest.raises(DatabaseAwayError):
+            await run._claiming.fire_and_start()
+        await run._signals.work_pending.wait(0)
+        assert run._signals.work_pending.was_set
